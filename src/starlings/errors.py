@@ -1,0 +1,52 @@
+"""The errors that a run can end with, and the small checks that every input shares."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+
+class DivergenceError(RuntimeError):
+    """A run was stopped because its iterates are no longer meaningful."""
+
+
+class StabilityError(ValueError):
+    """A step size beyond the limit at which the sampler explodes on this problem."""
+
+
+def check_positive(**values: Any) -> None:
+    """Raise for the first value that is a plain number and not positive and finite.
+
+    Traced values pass: a sampler is rebuilt inside jit, where its numbers are not known.
+    """
+    for name, value in values.items():
+        if isinstance(value, bool) or isinstance(value, str) or value is None:
+            raise TypeError(f"`{name}` must be a number, got {value!r}.")
+        if isinstance(value, (int, float)) and not (math.isfinite(value) and value > 0):
+            raise ValueError(f"`{name}` must be positive and finite, got {value}.")
+
+
+def check_count(least: int, **values: Any) -> None:
+    """Raise for the first value that is not a whole number of at least `least`."""
+    for name, value in values.items():
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or value < least:
+            raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}.")
+
+
+def check_choice(choices: Iterable[str], **values: Any) -> None:
+    """Raise for the first value that is not among the choices, with the nearest valid one."""
+    options = list(choices)
+    for name, value in values.items():
+        if value not in options:
+            raise ValueError(
+                f"`{name}` must be one of {options}, got {value!r}.{nearest(value, options)}"
+            )
+
+
+def nearest(word: Any, choices: Iterable[str]) -> str:
+    """A hint such as " Did you mean 'ring'?", or nothing where no choice is close."""
+    close = difflib.get_close_matches(str(word), list(choices), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,197 @@
+"""Named parameters with shapes and constraints, and the flat unconstrained vector behind them.
+
+Samplers see one vector z in R^dim. A parameter theta with a constraint is theta = T(z) for a
+smooth bijection T, and its log-density in z gains the log-determinant of T:
+
+    log p(z) = log p(theta = T(z)) + log |det dT/dz|                       (1)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.errors import nearest
+
+
+class Transform(Protocol):
+    """A bijection from R^n; NumPyro's transforms fit as they are."""
+
+    def __call__(self, z: jax.Array) -> jax.Array:
+        """T(z)."""
+
+    def _inverse(self, theta: jax.Array) -> jax.Array:
+        """The z with T(z) = theta."""
+
+    def log_abs_det_jacobian(self, z: jax.Array, theta: jax.Array) -> jax.Array:
+        """log |det dT/dz|, elementwise or summed."""
+
+
+class Identity:
+    """theta = z."""
+
+    def __call__(self, z):
+        """T(z)."""
+        return z
+
+    def _inverse(self, theta):
+        return theta
+
+    def log_abs_det_jacobian(self, z, theta):
+        """Zero: nothing is stretched."""
+        return jnp.zeros_like(z)
+
+
+class Exponential:
+    """theta = exp(z) > 0."""
+
+    def __call__(self, z):
+        """T(z)."""
+        return jnp.exp(z)
+
+    def _inverse(self, theta):
+        return jnp.log(theta)
+
+    def log_abs_det_jacobian(self, z, theta):
+        """d exp(z)/dz = exp(z)."""
+        return z
+
+
+class Logistic:
+    """theta = 1 / (1 + exp(-z)), between 0 and 1."""
+
+    def __call__(self, z):
+        """T(z)."""
+        return jax.nn.sigmoid(z)
+
+    def _inverse(self, theta):
+        return jnp.log(theta) - jnp.log1p(-theta)
+
+    def log_abs_det_jacobian(self, z, theta):
+        """The derivative is theta (1 - theta)."""
+        return -jax.nn.softplus(z) - jax.nn.softplus(-z)
+
+
+CONSTRAINTS: dict[str, Transform] = {
+    "real": Identity(),
+    "positive": Exponential(),
+    "unit_interval": Logistic(),
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One named block of the model: its shape, its constraint, and labels for its entries."""
+
+    shape: tuple[int, ...] = ()
+    constraint: str = "real"
+    labels: tuple[str, ...] | None = None
+    """Names of the entries of a vector, such as the columns of a design matrix."""
+    transform: Transform | None = None
+    """A bijection of your own, instead of a named constraint."""
+    free_shape: tuple[int, ...] | None = None
+    """The shape of z where it differs from the shape of theta (a simplex, say)."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.shape, int):
+            object.__setattr__(self, "shape", (self.shape,))
+        object.__setattr__(self, "shape", tuple(self.shape))
+        if any(size != int(size) or size < 1 for size in self.shape):
+            raise ValueError(f"`shape` must hold positive whole numbers, got {self.shape}.")
+        if self.constraint not in CONSTRAINTS:
+            raise ValueError(
+                f"`constraint` must be one of {sorted(CONSTRAINTS)}, got {self.constraint!r}."
+                f"{nearest(self.constraint, CONSTRAINTS)}"
+            )
+        if self.labels is not None and self.shape != (len(self.labels),):
+            raise ValueError(
+                f"`labels` names {len(self.labels)} entries but the shape is {self.shape}."
+            )
+
+    @property
+    def bijection(self) -> Transform:
+        """The map from z to theta."""
+        return self.transform if self.transform is not None else CONSTRAINTS[self.constraint]
+
+    @property
+    def unconstrained_shape(self) -> tuple[int, ...]:
+        """The shape of z."""
+        return self.shape if self.free_shape is None else self.free_shape
+
+    @property
+    def size(self) -> int:
+        """The number of entries of z."""
+        return math.prod(self.unconstrained_shape)
+
+
+class Parameters:
+    """The parameters of a model in a fixed order, with the map to and from one flat vector."""
+
+    def __init__(self, parameters: Mapping[str, Parameter | Sequence[int] | int]) -> None:
+        if not parameters:
+            raise ValueError("`parameters` is empty; name at least one parameter.")
+        self.blocks: dict[str, Parameter] = {
+            name: block if isinstance(block, Parameter) else Parameter(shape=_shape(block))
+            for name, block in parameters.items()
+        }
+        self.dim = sum(block.size for block in self.blocks.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parameters) and self.blocks == other.blocks
+
+    def __hash__(self) -> int:
+        return hash(tuple((name, block.shape) for name, block in self.blocks.items()))
+
+    def constrain(self, z: jax.Array) -> dict[str, jax.Array]:
+        """The named, constrained parameters at the flat vector z."""
+        return {name: block.bijection(part) for name, block, part in self._parts(z)}
+
+    def log_determinant(self, z: jax.Array) -> jax.Array:
+        """The last term of eq. (1)."""
+        terms = [
+            jnp.sum(block.bijection.log_abs_det_jacobian(part, block.bijection(part)))
+            for _, block, part in self._parts(z)
+        ]
+        return sum(terms, start=jnp.zeros((), z.dtype))
+
+    def unconstrain(self, values: Mapping[str, Any]) -> jax.Array:
+        """The flat vector z at named, constrained values."""
+        if set(values) != set(self.blocks):
+            raise ValueError(
+                f"values must be given for exactly {sorted(self.blocks)}, got {sorted(values)}."
+            )
+        parts = []
+        for name, block in self.blocks.items():
+            value = jnp.broadcast_to(jnp.asarray(values[name], float), block.shape)
+            parts.append(jnp.ravel(block.bijection._inverse(value)))
+            if not np.all(np.isfinite(parts[-1])):
+                raise ValueError(f"the value of {name!r} breaks its constraint: {values[name]}.")
+        return jnp.concatenate(parts)
+
+    def labels(self) -> list[str]:
+        """One name for every entry of the constrained parameters, in order."""
+        names = []
+        for name, block in self.blocks.items():
+            if block.labels is not None:
+                names += [f"{name}[{label}]" for label in block.labels]
+            else:
+                index = list(np.ndindex(block.shape))
+                names += [f"{name}{list(i) if i else ''}" for i in index]
+        return names
+
+    def _parts(self, z):
+        start = 0
+        for name, block in self.blocks.items():
+            part = z[start : start + block.size].reshape(block.unconstrained_shape)
+            yield name, block, part
+            start += block.size
+
+
+def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)

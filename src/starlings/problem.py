@@ -1,0 +1,397 @@
+"""A problem: a likelihood per row, a prior, and the rows, already divided among agents.
+
+Agent i holds the rows D_i and the potential
+
+    f_i(z) = - sum_{r in D_i} log p(r | z) - (1/N) log p(z)                (1)
+
+in unconstrained coordinates z (see `parameters`), so that the f_i sum to the pooled potential
+F(z) = -log p(D | z) - log p(z) exactly. A potential may be known to be quadratic:
+
+    f_i(z) = z'H_i z / 2 - b_i'z + c_i                                     (2)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.network import Network
+from starlings.parameters import Parameter, Parameters
+
+Rows = dict[str, Any]
+static = functools.partial(field, metadata={"static": True})
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Quadratic:
+    """A quadratic potential, eq. (2), with H = Q diag(curvatures) Q' factored once."""
+
+    hessian: Any
+    linear: Any
+    constant: Any
+    basis: Any
+    """Q, orthogonal."""
+    curvatures: Any
+    """The eigenvalues of H."""
+
+    @classmethod
+    def factored(cls, hessian: np.ndarray, linear: np.ndarray, constant: np.ndarray) -> Quadratic:
+        """Factor H_i for a stack of agents; every proximal step then is two products."""
+        curvatures, basis = np.linalg.eigh(hessian)
+        return cls(hessian, linear, constant, basis, curvatures)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Agent:
+    """What one agent may look at: its own rows, its share of the prior, its own links.
+
+    The arrays of all agents are stacked along a first axis; inside `step` there is one agent.
+    Shards are padded to one length with rows of weight zero.
+    """
+
+    rows: Any
+    row_weights: Any
+    num_rows: Any
+    prior_share: Any
+    quadratic: Quadratic | None
+    degree: Any
+    """The number of its neighbours."""
+    total_degree: Any
+    """The sum of all degrees, twice the number of edges; agreed on once, before the run."""
+    num_agents: Any
+    log_likelihoods: Callable[..., jax.Array] = static()
+    """(z, rows) -> one log-likelihood per row."""
+    log_prior: Callable[..., jax.Array] = static()
+    """z -> log-density, with the log-determinant of the constraints."""
+
+    def potential(self, z: jax.Array) -> jax.Array:
+        """f_i(z), eq. (1) or (2)."""
+        if self.quadratic is not None:
+            q = self.quadratic
+            return 0.5 * z @ (q.hessian @ z) - q.linear @ z + q.constant
+        return -self._log_likelihood(z, self.rows, self.row_weights) - self._prior_term(z)
+
+    def gradient(self, z: jax.Array) -> jax.Array:
+        """The gradient of f_i at z."""
+        if self.quadratic is not None:
+            return self.quadratic.hessian @ z - self.quadratic.linear
+        return jax.grad(self.potential)(z)
+
+    def hessian(self, z: jax.Array) -> jax.Array:
+        """The matrix of second derivatives of f_i at z."""
+        if self.quadratic is not None:
+            return self.quadratic.hessian
+        return jax.jacfwd(self.gradient)(z)
+
+    def batch_potential(self, z: jax.Array, batch: jax.Array) -> jax.Array:
+        """An unbiased estimate of f_i(z) from the rows with the indices `batch`."""
+        rows = jax.tree.map(lambda column: column[batch], self.rows)
+        scale = self.num_rows / batch.shape[0]
+        weights = jnp.full(batch.shape, scale, z.dtype)
+        return -self._log_likelihood(z, rows, weights) - self._prior_term(z)
+
+    def _log_likelihood(self, z, rows, weights):
+        return jnp.sum(weights * self.log_likelihoods(z, rows))
+
+    def _prior_term(self, z):
+        return self.prior_share * self.log_prior(z)
+
+
+class Problem:
+    """A Bayesian model and its data, divided among sites.
+
+    Args:
+        log_likelihood: `(parameters, row) -> scalar`, written in JAX; `parameters` maps names to
+            constrained values and `row` maps column names to one row's entries.
+        log_prior: `parameters -> scalar`, on the constrained values. The constraint's
+            log-determinant is added, and the sum divided by N for each agent.
+        parameters: names to `Parameter` or to a shape.
+        shards: the rows of each site: a mapping of site names (or a list) to mappings of column
+            names to arrays with one entry per row. Shards may have any lengths above zero.
+        quadratic: say that every f_i is quadratic in z, eq. (2): proximal steps are then closed
+            forms, and `theory` knows the exact law of every sampler. Checked when first used.
+
+    >>> import jax.numpy as jnp
+    >>> problem = Problem(
+    ...     lambda p, row: -0.5 * (row["y"] - p["mean"]) ** 2,
+    ...     lambda p: -0.5 * p["mean"] ** 2,
+    ...     parameters={"mean": ()},
+    ...     shards={"north": {"y": [1.0, 2.0]}, "south": {"y": [3.0]}},
+    ... )
+    >>> problem.sites, problem.dim
+    (['north', 'south'], 1)
+    >>> float(problem.potential([0.0]))
+    7.0
+    """
+
+    def __init__(
+        self,
+        log_likelihood: Callable[[dict[str, Any], Rows], Any],
+        log_prior: Callable[[dict[str, Any]], Any],
+        parameters: Mapping[str, Parameter | Sequence[int] | int],
+        shards: Mapping[Any, Rows] | Sequence[Rows],
+        quadratic: bool = False,
+    ) -> None:
+        blocks = Parameters(parameters)
+        likelihood = RowwiseLikelihood(blocks, log_likelihood)
+        prior = UnconstrainedPrior(blocks, log_prior)
+        self._build(likelihood, prior, blocks, shards, quadratic)
+
+    def _build(self, log_likelihoods, log_prior, parameters, shards, is_quadratic) -> None:
+        self.log_likelihoods = log_likelihoods
+        self.log_prior = log_prior
+        self.parameters: Parameters = parameters
+        self.shards: dict[str, Rows] = check_shards(shards)
+        self.is_quadratic: bool = is_quadratic
+
+    @classmethod
+    def from_flat(
+        cls,
+        log_likelihoods: Callable[[jax.Array, Rows], jax.Array],
+        log_prior: Callable[[jax.Array], jax.Array],
+        parameters: Parameters,
+        shards: Mapping[Any, Rows] | Sequence[Rows],
+        quadratic: bool = False,
+    ) -> Problem:
+        """A problem from densities of the flat vector z: all rows at once, and the prior."""
+        problem = cls.__new__(cls)
+        problem._build(log_likelihoods, log_prior, parameters, shards, quadratic)
+        return problem
+
+    @classmethod
+    def from_numpyro(cls, model: Callable[..., Any], shards: Mapping[Any, Rows]) -> Problem:
+        """A problem from a NumPyro model and each site's keyword arguments to it.
+
+        Every array argument has one entry per row, and every observed site of the model one
+        log-probability per row; latent sites may not grow with the rows.
+        """
+        from starlings.numpyro_models import problem_from_numpyro
+
+        return problem_from_numpyro(model, shards)
+
+    @property
+    def sites(self) -> list[str]:
+        """The names of the sites, in order."""
+        return list(self.shards)
+
+    @property
+    def num_agents(self) -> int:
+        """The number of sites."""
+        return len(self.shards)
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the flat vector z."""
+        return self.parameters.dim
+
+    @property
+    def num_rows(self) -> np.ndarray:
+        """The number of rows of each site."""
+        return np.array([count_rows(rows) for rows in self.shards.values()])
+
+    @functools.cached_property
+    def quadratic(self) -> Quadratic | None:
+        """H_i, b_i, c_i of every agent, eq. (2), read off at z = 0; None if not quadratic."""
+        if not self.is_quadratic:
+            return None
+        with jax.enable_x64(True):
+            agents, origin = self._agents(None, None), jnp.zeros(self.dim)
+            at_origin = jax.jit(jax.vmap(lambda a: (a.hessian(origin), a.gradient(origin))))
+            hessian, gradient = at_origin(agents)
+            values = jax.vmap(lambda a: a.potential(origin))(agents)
+            quadratic = Quadratic.factored(*map(np.asarray, (hessian, -gradient, values)))
+            _check_quadratic(agents, quadratic)
+        return quadratic
+
+    def potential(self, z: Any) -> jax.Array:
+        """The pooled potential F(z), the sum of all f_i."""
+        with jax.enable_x64(True):
+            return jnp.sum(self.potentials(z))
+
+    def potentials(self, z: Any) -> jax.Array:
+        """f_i(z) of every agent, at one z."""
+        with jax.enable_x64(True):
+            z = jnp.asarray(z, float)
+            return jax.vmap(lambda agent: agent.potential(z))(self.agents())
+
+    def hessians(self, z: Any) -> jax.Array:
+        """The Hessian of every f_i at one z."""
+        with jax.enable_x64(True):
+            z = jnp.asarray(z, float)
+            return jax.jit(jax.vmap(lambda agent: agent.hessian(z)))(self.agents())
+
+    def constrain(self, z: Any) -> dict[str, np.ndarray]:
+        """The named parameters at flat vectors z of any leading shape."""
+        with jax.enable_x64(True):
+            flat = jnp.asarray(z, float)
+            lead = flat.shape[:-1]
+            named = jax.jit(jax.vmap(self.parameters.constrain))(flat.reshape(-1, self.dim))
+            return {k: np.asarray(v).reshape(lead + v.shape[1:]) for k, v in named.items()}
+
+    def exact_posterior(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of the posterior of a quadratic problem, in closed form.
+
+            covariance = (sum_i H_i)^-1,   mean = covariance sum_i b_i          (3)
+        """
+        if self.quadratic is None:
+            raise ValueError(
+                "the posterior has a closed form only for quadratic potentials, such as linear "
+                "regression with known noise."
+            )
+        covariance = np.linalg.inv(np.sum(self.quadratic.hessian, axis=0))
+        return covariance @ np.sum(self.quadratic.linear, axis=0), covariance
+
+    def agents(self, network: Network | None = None, dtype: Any = np.float64) -> Agent:
+        """All agents, stacked, as the runtimes need them; `network` in the order of the sites."""
+        agents = self._agents(network, self.quadratic)
+        return jax.tree.map(lambda array: _as_type(array, dtype), agents)
+
+    def _agents(self, network: Network | None, quadratic: Quadratic | None) -> Agent:
+        counts = self.num_rows
+        longest = counts.max()
+        padded = [_padded(rows, longest) for rows in self.shards.values()]
+        rows = jax.tree.map(lambda *columns: np.stack(columns), *padded)
+        degrees = network.degrees if network is not None else np.zeros(self.num_agents)
+        everywhere = np.ones(self.num_agents)
+        return Agent(
+            rows=rows,
+            row_weights=(np.arange(longest) < counts[:, None]).astype(float),
+            num_rows=counts,
+            prior_share=everywhere / self.num_agents,
+            quadratic=quadratic,
+            degree=degrees.astype(float),
+            total_degree=everywhere * degrees.sum(),
+            num_agents=everywhere * self.num_agents,
+            log_likelihoods=self.log_likelihoods,
+            log_prior=self.log_prior,
+        )
+
+    def alone(self, site: str) -> Problem:
+        """The problem of one site without the others: its rows with the whole prior."""
+        if site not in self.shards:
+            raise ValueError(f"`site` must be one of {self.sites}, got {site!r}.")
+        return self._with_shards({site: self.shards[site]})
+
+    def pooled(self) -> Problem:
+        """The same posterior with all rows at one site, for comparison where pooling is allowed."""
+        columns = next(iter(self.shards.values()))
+        rows = {c: np.concatenate([s[c] for s in self.shards.values()]) for c in columns}
+        return self._with_shards({"pooled": rows})
+
+    def _with_shards(self, shards: dict[str, Rows]) -> Problem:
+        densities = (self.log_likelihoods, self.log_prior, self.parameters)
+        return Problem.from_flat(*densities, shards, self.is_quadratic)
+
+    def __repr__(self) -> str:
+        return f"Problem(sites={self.num_agents}, rows={self.num_rows.sum()}, dim={self.dim})"
+
+
+@dataclass(frozen=True)
+class RowwiseLikelihood:
+    """A log-likelihood of one row, applied to all rows at a flat vector."""
+
+    parameters: Parameters
+    log_likelihood: Callable[..., Any]
+
+    def __call__(self, z: jax.Array, rows: Rows) -> jax.Array:
+        """One log-likelihood per row."""
+        named = self.parameters.constrain(z)
+        return jax.vmap(lambda row: self.log_likelihood(named, row))(rows)
+
+
+@dataclass(frozen=True)
+class UnconstrainedPrior:
+    """A log-prior of the constrained parameters, as a density of the flat vector."""
+
+    parameters: Parameters
+    log_prior: Callable[..., Any]
+
+    def __call__(self, z: jax.Array) -> jax.Array:
+        """log p(z) with the log-determinant of the constraints."""
+        return self.log_prior(self.parameters.constrain(z)) + self.parameters.log_determinant(z)
+
+
+def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
+    """Split columns of rows by a label per row, in the sorted order of the labels."""
+    labels = np.asarray(sites)
+    if labels.ndim != 1:
+        raise ValueError(f"`sites` must be one label per row, got an array of {labels.ndim} dims.")
+    for name, column in rows.items():
+        if len(column) != len(labels):
+            raise ValueError(f"`sites` has {len(labels)} labels but {name!r} has {len(column)} rows.")
+    if labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
+        raise ValueError(f"`sites` has no label in row {int(np.argmin(np.isfinite(labels)))}.")
+    if labels.dtype.kind == "f" and np.all(labels == labels.astype(int)):
+        labels = labels.astype(int)
+    return {
+        str(label): {name: np.asarray(column)[labels == label] for name, column in rows.items()}
+        for label in np.unique(labels)
+    }
+
+
+def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]:
+    """The shards as arrays by site name, refused with the site, column and row of a fault."""
+    items = shards.items() if isinstance(shards, Mapping) else enumerate(shards)
+    checked = {str(site): {k: np.asarray(v) for k, v in rows.items()} for site, rows in items}
+    if not checked:
+        raise ValueError("`shards` is empty; a problem needs the rows of at least one site.")
+    columns = list(next(iter(checked.values())))
+    for site, rows in checked.items():
+        if list(rows) != columns:
+            raise ValueError(f"site {site!r} has columns {list(rows)}, the first site {columns}.")
+        _check_rows(site, rows)
+    return checked
+
+
+def _check_rows(site: str, rows: Rows) -> None:
+    lengths = {name: column.shape[0] if column.ndim else 0 for name, column in rows.items()}
+    if not rows or min(lengths.values()) == 0:
+        raise ValueError(f"site {site!r} has no rows; leave it out, or give it a shard.")
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"site {site!r} has columns of different lengths: {lengths}.")
+    for name, column in rows.items():
+        if column.dtype.kind not in "fiub":
+            raise ValueError(f"column {name!r} of site {site!r} is not numeric ({column.dtype}).")
+        bad = np.argwhere(~np.isfinite(column))
+        if len(bad):
+            entry = name if column.ndim == 1 else f"{name}{[int(i) for i in bad[0][1:]]}"
+            value = column[tuple(bad[0])]
+            raise ValueError(
+                f"column {entry!r} of site {site!r} is {value} in row {int(bad[0][0])} "
+                f"({len(bad)} such entries); drop or impute those rows."
+            )
+
+
+def count_rows(rows: Rows) -> int:
+    """The number of rows of one shard."""
+    return len(next(iter(rows.values())))
+
+
+def _check_quadratic(agents: Agent, quadratic: Quadratic) -> None:
+    """Compare eq. (2) with the potentials at a point away from the origin."""
+    z = jnp.asarray(np.random.default_rng(0).normal(size=quadratic.linear.shape[-1]))
+    claimed = jax.vmap(lambda a, q: replace(a, quadratic=q).potential(z))(agents, quadratic)
+    actual = jax.vmap(lambda a: a.potential(z))(agents)
+    if not np.allclose(claimed, actual, rtol=1e-8, atol=1e-8):
+        raise ValueError("`quadratic=True`, but the potentials are not quadratic in z.")
+
+
+def _padded(rows: Rows, length: int) -> Rows:
+    """Repeat a shard's first row up to `length`: a valid row, so that zero weight cancels it."""
+    return {
+        name: np.concatenate([column, np.repeat(column[:1], length - len(column), axis=0)])
+        for name, column in rows.items()
+    }
+
+
+def _as_type(array: Any, dtype: Any) -> jax.Array:
+    array = np.asarray(array)
+    return jnp.asarray(array, dtype if array.dtype.kind == "f" else None)

@@ -1,0 +1,171 @@
+"""Draws with their names, and what produced them.
+
+A result is an xarray DataTree with two groups: `posterior`, with dimensions (chain, draw, agent,
+parameter shape) in constrained space, and `sample_stats`. It saves to one netCDF file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import starlings
+from starlings.network import Network
+from starlings.problem import Problem
+from starlings.runtimes.recording import Record, Recording, Schedule
+
+
+class Result:
+    """The draws of every agent, and the record of how they were made."""
+
+    def __init__(self, tree: xr.DataTree) -> None:
+        self.tree = tree
+
+    @classmethod
+    def assemble(
+        cls,
+        problem: Problem,
+        network: Network,
+        sampler: Any,
+        schedule: Schedule,
+        seed: int,
+        precision: str,
+        recording: Recording,
+    ) -> Result:
+        """Give raw draws their names, shapes and constrained values back."""
+        record = recording.joined()
+        attributes = describe(sampler, network, schedule, seed, precision)
+        posterior = posterior_dataset(problem, record)
+        stats = stats_dataset(network, sampler, schedule, record, problem.dim, precision)
+        for dataset in (posterior, stats):
+            dataset.attrs.update(attributes)
+        return cls(xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats}))
+
+    @property
+    def posterior(self) -> xr.Dataset:
+        """The draws, with dimensions (chain, draw, agent, ...)."""
+        return self.tree["posterior"].to_dataset()
+
+    @property
+    def sample_stats(self) -> xr.Dataset:
+        """Disagreement, residuals, and messages and bytes sent, draw by draw."""
+        return self.tree["sample_stats"].to_dataset()
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Version, sampler, seed, network and schedule."""
+        return dict(self.tree["posterior"].attrs)
+
+    def to_arviz(self) -> Any:
+        """What the installed ArviZ works on: InferenceData for 0.x, the DataTree for 1.x."""
+        import arviz
+
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            return self.tree
+        groups = {"posterior": self.posterior, "sample_stats": self.sample_stats}
+        return arviz.InferenceData(**groups)
+
+    def save(self, path: str | Path) -> Path:
+        """Write one netCDF file, through a temporary name so that it is whole or not there."""
+        target = check_writable(path)
+        partial = target.with_name(target.name + ".partial")
+        self.tree.to_netcdf(partial, engine="h5netcdf")
+        partial.replace(target)
+        return target
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{self.posterior.sizes[d]} {d}s" for d in ("chain", "draw", "agent"))
+        return f"Result({self.attrs.get('sampler')}; {sizes}; {list(self.posterior.data_vars)})"
+
+
+def load(path: str | Path) -> Result:
+    """Read a result that `Result.save` wrote."""
+    source = Path(path)
+    if not source.is_file():
+        raise FileNotFoundError(f"no result file at {source}.")
+    try:
+        with xr.open_datatree(source, engine="h5netcdf") as tree:
+            loaded = tree.load()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{source} is not a netCDF file that can be read: {error}") from None
+    if "posterior" not in loaded.children:
+        raise ValueError(f"{source} has no `posterior` group; starlings did not write it.")
+    return Result(loaded)
+
+
+def check_writable(path: str | Path) -> Path:
+    """The path, if a file can be made there; checked before a long run rather than after."""
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"output path {target} is a folder; name a file such as draws.nc.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"output path {target} is not writable: no folder {target.parent}.")
+    probe = target.with_name(target.name + ".partial")
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise PermissionError(f"output path {target} is not writable: {error.strerror}.") from None
+    return target
+
+
+def posterior_dataset(problem: Problem, record: Record) -> xr.Dataset:
+    """The constrained, named draws."""
+    positions = np.moveaxis(record.position, 0, 1)
+    variables, coordinates = {}, _coordinates(positions, problem.sites)
+    for name, values in problem.constrain(positions).items():
+        block = problem.parameters.blocks[name]
+        dims = [f"{name}_dim_{axis}" for axis in range(len(block.shape))]
+        if block.labels is not None:
+            coordinates[dims[0]] = list(block.labels)
+        variables[name] = (["chain", "draw", "agent", *dims], values)
+    return xr.Dataset(variables, coords=coordinates)
+
+
+def stats_dataset(
+    network: Network, sampler: Any, schedule: Schedule, record: Record, dim: int, precision: str
+) -> xr.Dataset:
+    """One value per draw; messages and bytes count from the start of the run."""
+    positions = np.moveaxis(record.position, 0, 1)
+    chains, draws, agents, _ = positions.shape
+    rounds = schedule.round_of(np.arange(draws))
+    messages = np.multiply.outer(rounds, network.degrees)
+    message_bytes = sampler.card.floats_per_parameter * dim * np.dtype(precision).itemsize
+    everywhere = np.broadcast_to(messages, (chains, draws, agents))
+    by_agent = ["chain", "draw", "agent"]
+    variables = {
+        "disagreement": (["chain", "draw"], np.moveaxis(record.disagreement, 0, 1)),
+        "local_residual": (by_agent, np.moveaxis(record.residual, 0, 1)),
+        "messages_sent": (by_agent, everywhere),
+        "bytes_sent": (by_agent, everywhere * message_bytes),
+    }
+    return xr.Dataset(variables, coords=_coordinates(positions, network.names))
+
+
+def _coordinates(positions: np.ndarray, sites: list[str]) -> dict[str, Any]:
+    chains, draws = positions.shape[:2]
+    return {"chain": np.arange(chains), "draw": np.arange(draws), "agent": sites}
+
+
+def describe(
+    sampler: Any, network: Network, schedule: Schedule, seed: int, precision: str
+) -> dict[str, Any]:
+    """The attributes from which a run can be made again."""
+    settings = {field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)}
+    edges = [[str(a), str(b)] for a, b in network.graph.edges]
+    return {
+        "inference_library": "starlings",
+        "inference_library_version": starlings.__version__,
+        "sampler": type(sampler).__name__,
+        "sampler_settings": json.dumps(settings, default=dataclasses.asdict),
+        "seed": seed,
+        "precision": precision,
+        "burn_in": schedule.burn_in,
+        "thin": schedule.thin,
+        "network": json.dumps({"agents": network.names, "edges": edges}),
+    }

@@ -1,0 +1,50 @@
+"""Noise that is addressed, not streamed.
+
+Every random number of a run has an address, from which any runtime, on any number of machines and
+after any restart, draws it again:
+
+    private noise of an agent    fold_in(fold_in(fold_in(root, chain), 1 + agent), round)   (1)
+    noise that all agents share  fold_in(fold_in(fold_in(root, chain), 0), round)           (2)
+
+Round 0 is the start; round k makes the k-th iterate. Each round has two streams, Gaussian noise
+and everything else (minibatches, initial velocities), at 2 k and 2 k + 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+
+
+class Round(NamedTuple):
+    """One round as one agent sees it: its number, and the keys that hold for the whole run."""
+
+    index: Any
+    agent_key: jax.Array
+    network_key: jax.Array
+
+    def private_noise(self, like: jax.Array) -> jax.Array:
+        """Standard normal numbers that only this agent draws, eq. (1)."""
+        return jax.random.normal(self._noise_key(self.agent_key), like.shape, like.dtype)
+
+    def shared_noise(self, like: jax.Array) -> jax.Array:
+        """Standard normal numbers that are the same at every agent, eq. (2)."""
+        return jax.random.normal(self._noise_key(self.network_key), like.shape, like.dtype)
+
+    def batch_key(self) -> jax.Array:
+        """A key of this agent's own for whatever is not Gaussian noise."""
+        return jax.random.fold_in(self.agent_key, 2 * self.index + 1)
+
+    def _noise_key(self, key):
+        return jax.random.fold_in(key, 2 * self.index)
+
+
+def chain_keys(seed: int, chains: int, agents: int) -> tuple[jax.Array, jax.Array]:
+    """The keys of eqs. (1) and (2) short of the round: (chains, agents) and (chains,)."""
+    root = jax.random.key(seed)
+    by_chain = jax.vmap(lambda chain: jax.random.fold_in(root, chain))(jax.numpy.arange(chains))
+    numbers = jax.numpy.arange(agents + 1)
+    streams = jax.vmap(lambda key: jax.vmap(lambda i: jax.random.fold_in(key, i))(numbers))
+    keys = streams(by_chain)
+    return keys[:, 1:], keys[:, 0]

@@ -1,0 +1,219 @@
+"""All agents and chains at once, on one machine, under jit.
+
+The loop over rounds runs on the device in chunks. A chunk keeps a bounded number of draws, which
+move to the host before the next chunk starts, so that memory grows only with what is kept. The
+numbers of draws and rounds of a chunk are arguments of the compiled loop, not of its shape: burn-in,
+sampling and the last short chunk share one compilation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from starlings.network import Inbox, Network
+from starlings.problem import Agent
+from starlings.rounds import Round, chain_keys
+from starlings.runtimes.recording import (
+    Record,
+    Recording,
+    Schedule,
+    Trouble,
+    disagreement,
+    raise_on_trouble,
+    watch,
+)
+
+DENSE_SIZE = 200
+CHUNK_BYTES = 64 * 2**20
+CHUNK_SECONDS = 0.5
+FIRST_CHUNK_ROUNDS = 8
+
+Progress = Callable[[int, float], None]
+"""Called after each chunk with the rounds done and the mean disagreement."""
+
+
+class Wiring(NamedTuple):
+    """The links of a network as the device needs them: dense when small, else a list of edges."""
+
+    adjacency: Any
+    mixing: Any
+    senders: Any
+    receivers: Any
+    weights: Any
+    own_weights: Any
+
+    @classmethod
+    def of(cls, network: Network, dtype: Any) -> Wiring:
+        """The arrays of a network."""
+        if network.size <= DENSE_SIZE:
+            dense = [network.adjacency.toarray(), network.mixing.toarray()]
+            return cls(*(jnp.asarray(matrix, dtype) for matrix in dense), None, None, None, None)
+        receivers, senders = network.adjacency.nonzero()
+        weights = network.mixing[receivers, senders]
+        arrays = [jnp.asarray(a, dtype) for a in (weights, network.mixing.diagonal())]
+        return cls(None, None, jnp.asarray(senders), jnp.asarray(receivers), *arrays)
+
+    def deliver(self, messages: jax.Array) -> Inbox:
+        """The inbox of every agent, from the messages (agent, floats) of one round."""
+        if self.adjacency is not None:
+            return Inbox(sum=self.adjacency @ messages, mix=self.mixing @ messages)
+        sent = messages[self.senders]
+        add = partial(
+            jax.ops.segment_sum,
+            segment_ids=self.receivers,
+            num_segments=len(messages),
+            indices_are_sorted=True,
+        )
+        mixed = add(self.weights[:, None] * sent) + self.own_weights[:, None] * messages
+        return Inbox(sum=add(sent), mix=mixed)
+
+
+class Flock(NamedTuple):
+    """Everything that changes from round to round: one compiled loop's carry."""
+
+    states: Any
+    """The sampler's states, (chain, agent, ...)."""
+    round: Any
+    trouble: Trouble
+
+
+def start(sampler: Any, agents: Agent, positions: jax.Array, keys: Any) -> Flock:
+    """The states of round 0 at positions (chain, agent, dim)."""
+
+    def one(agent, position, agent_key, network_key):
+        return sampler.init(agent, position, Round(0, agent_key, network_key))
+
+    by_agent = jax.vmap(one, in_axes=(0, 0, 0, None))
+    states = jax.vmap(by_agent, in_axes=(None, 0, 0, 0))(agents, positions, *keys)
+    return Flock(states, jnp.zeros((), jnp.int32), Trouble.none(positions.shape[:2]))
+
+
+def one_round(sampler: Any, agents: Agent, wiring: Wiring, states: Any, index: Any, keys: Any):
+    """One round of every agent of every chain: (states, info)."""
+
+    def one(agent, state, inbox, agent_key, network_key):
+        return sampler.step(agent, state, inbox, Round(index, agent_key, network_key))
+
+    by_agent = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
+
+    def one_chain(states, agent_keys, network_key):
+        inboxes = wiring.deliver(jax.vmap(sampler.message)(states))
+        return by_agent(agents, states, inboxes, agent_keys, network_key)
+
+    return jax.vmap(one_chain)(states, *keys)
+
+
+def draws_of(sampler: Any, agents: Agent, states: Any, upcoming: Any, keys: Any) -> jax.Array:
+    """What is recorded of every agent of every chain, (chain, agent, dim)."""
+
+    def one(agent, state, agent_key, network_key):
+        return sampler.draw(agent, state, Round(upcoming, agent_key, network_key))
+
+    by_agent = jax.vmap(one, in_axes=(0, 0, 0, None))
+    return jax.vmap(by_agent, in_axes=(None, 0, 0, 0))(agents, states, *keys)
+
+
+@partial(jax.jit, static_argnames="capacity", donate_argnames="flock")
+def advance(
+    sampler: Any,
+    agents: Agent,
+    wiring: Wiring,
+    keys: Any,
+    limit: Any,
+    flock: Flock,
+    num_draws: Any,
+    thin: Any,
+    capacity: int,
+) -> tuple[Flock, Record]:
+    """`num_draws` draws of `thin` rounds each; a record of `capacity` holds them."""
+
+    def turn(_, carry):
+        flock, worst = carry
+        index = flock.round + 1
+        states, info = one_round(sampler, agents, wiring, flock.states, index, keys)
+        trouble = watch(flock.trouble, index, states.position, info.residual, limit)
+        return Flock(states, index, trouble), jnp.maximum(worst, info.residual)
+
+    def keep(i, carry):
+        flock, record = carry
+        flock, worst = jax.lax.fori_loop(0, thin, turn, (flock, jnp.zeros_like(record.residual[0])))
+        position = draws_of(sampler, agents, flock.states, flock.round + 1, keys)
+        kept = Record(position, disagreement(position), worst)
+        return flock, jax.tree.map(lambda all_, one: all_.at[i].set(one), record, kept)
+
+    empty = empty_record(flock.states.position, capacity)
+    return jax.lax.fori_loop(0, num_draws, keep, (flock, empty))
+
+
+def empty_record(position: jax.Array, capacity: int) -> Record:
+    """Room for `capacity` draws of positions (chain, agent, dim)."""
+    chains, agents, _ = position.shape
+    shapes = (position.shape, (chains,), (chains, agents))
+    return Record(*(jnp.zeros((capacity, *shape), position.dtype) for shape in shapes))
+
+
+def run(
+    sampler: Any,
+    agents: Agent,
+    network: Network,
+    positions: jax.Array,
+    seed: int,
+    schedule: Schedule,
+    progress: Progress | None = None,
+    limit: float = 1e9,
+) -> Recording:
+    """Run a sampler from positions (chain, agent, dim); Ctrl-C ends it with the draws so far."""
+    chains, size, _ = positions.shape
+    keys = chain_keys(seed, chains, size)
+    capacity = max(1, min(schedule.draws, CHUNK_BYTES // positions.nbytes))
+    wiring = Wiring.of(network, positions.dtype)
+    loop = partial(advance, sampler, agents, wiring, keys, limit, capacity=capacity)
+    flock = start(sampler, agents, positions, keys)
+    recording, pace = Recording(), Pace()
+    try:
+        while int(flock.round) < schedule.burn_in:
+            rounds = min(pace.rounds, schedule.burn_in - int(flock.round))
+            flock, record = pace.timed(rounds, lambda n=rounds: loop(flock, 1, n))
+            _check(flock, record, 1, network, sampler, progress)
+        while recording.count < schedule.draws:
+            wanted = max(1, pace.rounds // schedule.thin)
+            count = min(wanted, capacity, schedule.draws - recording.count)
+            rounds = count * schedule.thin
+            flock, record = pace.timed(rounds, lambda n=count: loop(flock, n, schedule.thin))
+            recording.add(record, count)
+            _check(flock, record, count, network, sampler, progress)
+    except KeyboardInterrupt:
+        if recording.count == 0:
+            raise
+    return recording
+
+
+def _check(flock, record, count, network, sampler, progress):
+    raise_on_trouble(flock.trouble, network.names, sampler)
+    if progress is not None:
+        progress(int(flock.round), float(record.disagreement[count - 1].mean()))
+
+
+class Pace:
+    """How many rounds make a chunk of about `CHUNK_SECONDS`, learnt as the run goes."""
+
+    def __init__(self) -> None:
+        self.rounds = FIRST_CHUNK_ROUNDS
+        self.compiled = False
+
+    def timed(self, rounds: int, chunk: Callable[[], Any]) -> Any:
+        """Run a chunk of `rounds`, wait for it, and set the length of the next."""
+        began = time.perf_counter()
+        result = jax.block_until_ready(chunk())
+        took = time.perf_counter() - began
+        if self.compiled:
+            ideal = rounds * CHUNK_SECONDS / max(took, 1e-6)
+            self.rounds = int(min(max(1, ideal), 10 * self.rounds))
+        self.compiled = True
+        return result

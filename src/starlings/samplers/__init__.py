@@ -1,0 +1,21 @@
+"""The samplers, one file each, all of one shape; this registry feeds the CLI and the tests."""
+
+from __future__ import annotations
+
+from starlings.samplers.base import Card, Info, Sampler
+from starlings.samplers.cadmm import CADMM
+from starlings.samplers.dadmms import DADMMS
+from starlings.samplers.dsghmc import DSGHMC
+from starlings.samplers.dsgld import DSGLD
+from starlings.samplers.dula import DULA, Decay
+
+SAMPLERS: dict[str, type] = {
+    "dadmms": DADMMS,
+    "cadmm": CADMM,
+    "dsgld": DSGLD,
+    "dsghmc": DSGHMC,
+    "dula": DULA,
+}
+
+__all__ = ["CADMM", "DADMMS", "DSGHMC", "DSGLD", "DULA", "SAMPLERS"]
+__all__ += ["Card", "Decay", "Info", "Sampler"]

@@ -1,0 +1,53 @@
+"""C-ADMM: consensus ADMM without noise (Mateos, Bazerque, Giannakis 2010; Shi et al. 2014).
+
+Equations (1) and (2) of `dadmms` with n_i = 0: every agent converges to the mode of
+exp(-sum_i f_i), for every rho > 0, at a linear rate where the f_i are strongly convex.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from starlings.errors import check_positive
+from starlings.network import Inbox
+from starlings.problem import Agent
+from starlings.rounds import Round
+from starlings.samplers.base import Card, ExchangesPositions, Info
+from starlings.samplers.dadmms import DADMMSState, admm_step
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class CADMM(ExchangesPositions):
+    """Finds the mode and draws nothing: the noise-free limit, and the paper's ADMM baseline.
+
+    Args:
+        rho: the penalty.
+    """
+
+    rho: Any
+
+    card: ClassVar[Card] = Card(
+        title="C-ADMM",
+        exchanged="position x_i",
+        floats_per_parameter=1,
+        bias="not a sampler: converges to the mode, with no spread",
+        reference="Mateos, Bazerque, Giannakis 2010; Shi, Ling, Yuan, Wu, Yin 2014",
+    )
+
+    def __post_init__(self) -> None:
+        check_positive(rho=self.rho)
+
+    def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
+        """Start at `position` with p_i = 0."""
+        return DADMMSState(position, jnp.zeros_like(position))
+
+    def step(
+        self, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round
+    ) -> tuple[DADMMSState, Info]:
+        """One round without noise."""
+        return admm_step(self.rho, agent, state, inbox, round, noise=0.0)

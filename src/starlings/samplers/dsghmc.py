@@ -1,0 +1,88 @@
+"""D-SGHMC: decentralised stochastic gradient Hamiltonian Monte Carlo (Gurbuzbalaban et al. 2021).
+
+With Metropolis weights W, step eta, friction gamma and a full or minibatch gradient g_i,
+
+    v_i' = v_i - eta (gamma v_i + g_i(x_i)) + sqrt(2 gamma eta) u_i        (1)
+    x_i' = sum_j W_ij x_j + eta v_i'                                       (2)
+
+where u_i is `unit_noise`. Velocities start at N(0, I).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from starlings.errors import check_positive
+from starlings.gradients import gradient
+from starlings.network import Inbox
+from starlings.problem import Agent
+from starlings.rounds import Round
+from starlings.samplers.base import (
+    Card,
+    ExchangesPositions,
+    Info,
+    check_gradient_choices,
+    choice,
+    no_info,
+    unit_noise,
+)
+
+
+class DSGHMCState(NamedTuple):
+    """The least that the next round needs."""
+
+    position: Any
+    """x_i."""
+    velocity: Any
+    """v_i, which no neighbour sees."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class DSGHMC(ExchangesPositions):
+    """Gossip on positions, underdamped Langevin on velocities.
+
+    Args:
+        step_size: eta.
+        friction: gamma.
+        noise: "private" (as published) or "coherent".
+        batch_size: rows of a minibatch, drawn with replacement; all rows if None.
+    """
+
+    step_size: Any
+    friction: Any
+    noise: str = choice(default="private")
+    batch_size: int | None = choice(default=None)
+
+    card: ClassVar[Card] = Card(
+        title="D-SGHMC",
+        exchanged="position x_i",
+        floats_per_parameter=1,
+        bias="first order in the step: agents pulled to their own modes, over-dispersed",
+        reference="Gurbuzbalaban, Gao, Hu, Zhu 2021",
+    )
+
+    def __post_init__(self) -> None:
+        check_positive(step_size=self.step_size, friction=self.friction)
+        check_gradient_choices(self.noise, self.batch_size)
+
+    def init(self, agent: Agent, position: jax.Array, round: Round) -> DSGHMCState:
+        """Start at `position` with a velocity from N(0, I)."""
+        velocity = jax.random.normal(round.batch_key(), position.shape, position.dtype)
+        return DSGHMCState(position, velocity)
+
+    def step(
+        self, agent: Agent, state: DSGHMCState, inbox: Inbox, round: Round
+    ) -> tuple[DSGHMCState, Info]:
+        """One round of eqs. (1) and (2)."""
+        x, v = state
+        eta, gamma = self.step_size, self.friction
+        slope = gradient(agent, x, round, self.batch_size)
+        kick = jnp.sqrt(2 * gamma * eta) * unit_noise(self.noise, agent, round, x)
+        velocity = v - eta * (gamma * v + slope) + kick  # (1)
+        position = inbox.mix + eta * velocity  # (2)
+        return DSGHMCState(position, velocity), no_info(x)

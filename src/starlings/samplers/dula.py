@@ -1,0 +1,109 @@
+"""D-ULA: the decentralised unadjusted Langevin algorithm (Parayil, Bai, George, Gurram 2020).
+
+With d_i neighbours, N agents, and steps alpha_k and zeta_k that may decay,
+
+    x_i' = x_i - zeta_k (d_i x_i - sum_j x_j) - alpha_k N g_i(x_i) + sqrt(2 alpha_k N) u_i   (1)
+
+    alpha_k, zeta_k = scale / (k + offset)^exponent,   k = 0, 1, ...                         (2)
+
+where u_i is `unit_noise`. The network's average takes Langevin steps of alpha_k on sum_i f_i.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from starlings.errors import check_positive
+from starlings.gradients import gradient
+from starlings.network import Inbox
+from starlings.problem import Agent
+from starlings.rounds import Round
+from starlings.samplers.base import (
+    Card,
+    ExchangesPositions,
+    Info,
+    PositionState,
+    check_gradient_choices,
+    choice,
+    no_info,
+    unit_noise,
+)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Decay:
+    """A step that falls as a power of the round, eq. (2)."""
+
+    scale: Any
+    offset: Any = 1.0
+    exponent: Any = 0.0
+
+    def __post_init__(self) -> None:
+        check_positive(scale=self.scale, offset=self.offset)
+        if isinstance(self.exponent, (int, float)) and not 0 <= self.exponent <= 1:
+            raise ValueError(f"`exponent` must be between 0 and 1, got {self.exponent}.")
+
+    def at(self, k: Any) -> Any:
+        """The step of round k, counted from 0."""
+        return self.scale / (k + self.offset) ** self.exponent
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class DULA(ExchangesPositions):
+    """Consensus and gradient steps with schedules of their own.
+
+    Args:
+        step_size: alpha, a number or a `Decay`; exact only as it goes to zero.
+        consensus_step: zeta, a number or a `Decay`; stable below 2 / lambda_max(Laplacian).
+        noise: "private" (as published) or "coherent".
+        batch_size: rows of a minibatch, drawn with replacement; all rows if None.
+    """
+
+    step_size: Any
+    consensus_step: Any
+    noise: str = choice(default="private")
+    batch_size: int | None = choice(default=None)
+
+    card: ClassVar[Card] = Card(
+        title="D-ULA",
+        exchanged="position x_i",
+        floats_per_parameter=1,
+        bias="first order in the step, gone only as the step decays to zero",
+        reference="Parayil, Bai, George, Gurram 2020",
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("step_size", "consensus_step"):
+            value = getattr(self, name)
+            if not isinstance(value, Decay):
+                check_positive(**{name: value})
+        check_gradient_choices(self.noise, self.batch_size)
+
+    def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
+        """Start at `position`."""
+        return PositionState(position)
+
+    def step(
+        self, agent: Agent, state: PositionState, inbox: Inbox, round: Round
+    ) -> tuple[PositionState, Info]:
+        """One round of eq. (1)."""
+        x, n = state.position, agent.num_agents
+        alpha, zeta = self.steps_at(round.index - 1)
+        slope = gradient(agent, x, round, self.batch_size)
+        apart = agent.degree * x - inbox.sum
+        kick = jnp.sqrt(2 * alpha * n) * unit_noise(self.noise, agent, round, x)
+        return PositionState(x - zeta * apart - alpha * n * slope + kick), no_info(x)  # (1)
+
+    def steps_at(self, k: Any) -> tuple[Any, Any]:
+        """alpha_k and zeta_k, eq. (2)."""
+        alpha, zeta = self.step_size, self.consensus_step
+        return (
+            alpha.at(k) if isinstance(alpha, Decay) else alpha,
+            zeta.at(k) if isinstance(zeta, Decay) else zeta,
+        )
