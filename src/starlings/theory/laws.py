@@ -105,6 +105,22 @@ class Law:
 
     def stationary(self) -> Moments:
         """The limit of (3): the fixed point of the mean, and the sum of T^k B B' T'^k."""
+        return self._read(*self._stationary_state())
+
+    def autocorrelation_rounds(self, agent: int = 0) -> np.ndarray:
+        """The integrated autocorrelation time of each coordinate of an agent's iterate x.
+
+        With S the stationary covariance of the state, S_k = T^k S the covariance at lag k,
+
+            1 + 2 sum_{k>0} corr_k = (2 (I - T)^-1 S - S) / S,  on the diagonal           (4)
+        """
+        _, covariance = self._stationary_state()
+        T = self.recursion(1).transition
+        summed = 2 * np.linalg.solve(np.eye(len(T)) - T, covariance) - covariance
+        block = slice(agent * self.shape[1], (agent + 1) * self.shape[1])
+        return np.diag(summed)[block] / np.diag(covariance)[block]  # (4)
+
+    def _stationary_state(self) -> tuple[np.ndarray, np.ndarray]:
         if self.varies:
             raise ValueError("a sampler whose steps decay has no stationary law.")
         step = self.recursion(1)
@@ -117,7 +133,7 @@ class Law:
         while np.abs(power).max() > 1e-18:  # doubles the number of terms
             covariance = covariance + power @ covariance @ power.T
             power = power @ power
-        return self._read(mean, covariance)
+        return mean, covariance
 
     def relaxation_rounds(self) -> float:
         """Rounds in which the slowest mode shrinks by a factor e."""
@@ -191,7 +207,7 @@ class Stacked:
 def _admm_law(s: Stacked, rho: float, noise: np.ndarray, readout: np.ndarray) -> Law:
     """State (x, q) with duals p = U q, U a basis of the range of L: their sum stays zero.
 
-    (H + 2 rho D) x' = rho L+ x - p + b - n,     p' = p + rho L x'          (4)
+    (H + 2 rho D) x' = rho L+ x - p + b - n,     p' = p + rho L x'          (5)
 
     `noise` is a factor of the covariance of n, `readout` of the covariance of e in (2).
     """
@@ -211,8 +227,10 @@ def _admm_law(s: Stacked, rho: float, noise: np.ndarray, readout: np.ndarray) ->
 
 
 def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
-    """n = sqrt(2) D w, 2 sqrt(rho D) w or 2 sqrt(rho / sum d) D 1w; half-noise adds n / (4 rho D)."""
-    size, dim = s.shape
+    """n = sqrt(2) D w, 2 sqrt(rho D) w, or 2 sqrt(rho / sum d) D 1 w with one w for all.
+
+    The half-noise output adds e = -n / (4 rho D) with a fresh n.
+    """
     rho, d = float(sampler.rho), s.degrees
     if sampler.noise == "paper":
         noise = s.lift(np.diag(np.sqrt(2) * d))
@@ -220,7 +238,7 @@ def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
         noise = s.lift(np.diag(2 * np.sqrt(rho * d)))
     else:
         scale = 2 * np.sqrt(rho / max(d.sum(), 1.0))
-        noise = np.kron((scale * d)[:, None], np.eye(dim))
+        noise = np.kron((scale * d)[:, None], np.eye(s.shape[1]))
     readout = np.zeros_like(noise)
     if sampler.output == "half-noise":
         readout = s.lift(np.diag(1 / (4 * rho * np.maximum(d, 1)))) @ noise
@@ -299,21 +317,22 @@ def check_stability(problem: Problem, network: Network, sampler: Any) -> None:
     too_large = problem.num_agents * problem.dim > LARGEST_CHECKED
     if problem.quadratic is None or not constant or too_large:
         return
-    stacked = Stacked.of(problem, network)
+    stacked, wanted = Stacked.of(problem, network), sampler.step_size
+    wanted = float(wanted.at(0) if isinstance(wanted, Decay) else wanted)
 
     def is_stable(step_size: float) -> bool:
         step = _LAWS[type(sampler)](stacked, replace(sampler, step_size=step_size)).recursion(1)
         return step.spectral_radius() < 1
 
-    if is_stable(sampler.step_size):
+    if is_stable(wanted):
         return
-    low, high = 0.0, float(sampler.step_size)
+    low, high = 0.0, wanted
     for _ in range(20):
         middle = (low + high) / 2
         low, high = (middle, high) if is_stable(middle) else (low, middle)
-    remedy = f"take less than {low:.3g}" if low > 0 else "no step is stable with these settings"
+    remedy = f"take less than {low:.3g}" if low > 0 else f"no step is stable in {sampler}"
     raise StabilityError(
-        f"`step_size` {sampler.step_size} is beyond the stability limit of this problem; {remedy}."
+        f"`step_size` {wanted} is beyond the stability limit of this problem; {remedy}."
     )
 
 

@@ -1,0 +1,299 @@
+"""How fast D-ADMMS converges: the theorem of its paper as numbers, and what holds without it.
+
+The graph enters through one column per arc (i, j), both directions of every edge,
+
+    M+ = [e_i + e_j],   M- = [e_i - e_j],   L+ = M+M+'/2 = D + A,   L- = M-M-'/2 = D - A       (1)
+
+and the problem through m_f and M_f, the smallest and largest curvature of any f_i. Write
+S = sigma_max(M+), s = sigma_min(M-) (the smallest that is not zero), tau_G = S / s and
+tau_f = M_f / m_f. The contraction of consensus ADMM (Shi et al., 2014) is, for any kappa > 1,
+
+    delta = min{ (kappa - 1) s^2 / (kappa S^2), m_f / (rho S^2 / 4 + kappa M_f^2 / (rho s^2)) } (2)
+
+largest for given rho where both are equal, for given kappa at rho(kappa), and over both at
+
+    rho(kappa) = 2 sqrt(kappa) M_f / (s S),   t = tau_G / tau_f                                (3)
+    kappa = 1 + t^2 / 2 + sqrt(t^4 + 4 t^2) / 2
+    delta_max = (sqrt(tau_f^-2 + 4 tau_G^-2) / tau_f - tau_f^-2) / 2
+
+Lemma 2 of the paper, whose inequalities `bound` evaluates, has the coefficients
+
+    a = (2 m_f + 1) / (2 m_f (1 + delta)),    b = 1 / (2 (1 + delta)),                         (4)
+    c = 2 sqrt(2) delta / ((1 + delta) s^2),  d = rho sigma_max(M-)^2 / 2,
+    e = 2 delta / ((1 + delta) rho s^2)
+
+and its theorem the condition a < 1, that is 2 m_f delta > 1. The printed c lacks a factor 1 / rho:
+the step of the proof that introduces it is false without the factor for rho < 1, and sharp with it.
+
+No condition is needed to converge. Two copies with the same noise differ by a noiseless run, so
+
+    |dU'|_G <= (1 + delta)^(-1/2) |dU|_G,      U = (Z, beta),   for every rho > 0              (5)
+
+and one round of noise moves U by at most |D w| / (2 sqrt(m_f)), so that
+
+    |U' - U*|_G <= (1 + delta)^(-1/2) |U - U*|_G + |D w| / (2 sqrt(m_f))                       (6)
+
+whose square is below the right side of Lemma 2 even at c = 0: the lemma holds with either c.
+
+On an n-regular graph with f_i = m |x|^2 / 2 and gradient noise of variance v, the modes of L-
+separate. Mode lam > 0 has multipliers z and stationary variance
+
+    z^2 - (1 + 2 rho (n - lam) / g) z + rho (2 n - lam) / g = 0,   g = m + 2 rho n             (7)
+    2 v / ((m + rho lam) (2 m + 8 rho n - 3 rho lam))                                          (8)
+
+and the average (lam = 0) has z = 2 rho n / g and variance v / (m (m + 4 rho n)), over N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.integrate
+import scipy.sparse
+
+from starlings.models import flat_prior, local_quadratic
+from starlings.network import Network
+from starlings.problem import Problem
+from starlings.proximal import minimise, tolerance
+
+
+class GraphMatrices(NamedTuple):
+    """The matrices of (1), sparse, on stacked vectors."""
+
+    incidence_plus: Any
+    """M+, (agents dim, 2 edges dim)."""
+    incidence_minus: Any
+    """M-."""
+    signless: Any
+    """L+."""
+    laplacian: Any
+    """L-."""
+    degrees: Any
+    """D."""
+
+
+def graph_matrices(network: Network, dim: int = 1) -> GraphMatrices:
+    """M+, M-, L+, L- and D of a network, acting on `dim` parameters per agent.
+
+    >>> matrices = graph_matrices(Network.path(2))
+    >>> matrices.incidence_minus.toarray().tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    tails, heads = network.adjacency.nonzero()
+    arcs, shape = np.arange(len(tails)), (network.size, len(tails))
+    leave = scipy.sparse.csr_array((np.ones(len(arcs)), (tails, arcs)), shape=shape)
+    enter = scipy.sparse.csr_array((np.ones(len(arcs)), (heads, arcs)), shape=shape)
+    degrees, adjacency = scipy.sparse.diags_array(network.degrees.astype(float)), network.adjacency
+    on_agents = (leave + enter, leave - enter, degrees + adjacency, degrees - adjacency, degrees)
+    eye = scipy.sparse.eye_array(dim)
+    return GraphMatrices(*(scipy.sparse.kron(m, eye, format="csr") for m in on_agents))
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """The five numbers of a problem on a network that the theory is written in."""
+
+    plus_max: float
+    """sigma_max(M+)."""
+    minus_min: float
+    """sigma_min(M-), the smallest that is not zero."""
+    minus_max: float
+    """sigma_max(M-)."""
+    strong_convexity: float
+    """m_f."""
+    smoothness: float
+    """M_f."""
+
+    @classmethod
+    def of(cls, problem: Problem, network: Network) -> Conditioning:
+        """The numbers of a quadratic problem; see `quadratic_model` for any other."""
+        if network.num_edges == 0:
+            raise ValueError("`network` has no edges: its agents never agree, at any rate.")
+        if problem.quadratic is None:
+            raise ValueError("`problem` is not quadratic; pass `quadratic_model(problem)`.")
+        curvatures = problem.quadratic.curvatures
+        if curvatures.min() <= 0:
+            raise ValueError(
+                "the theory needs every agent's potential to be strongly convex, but the smallest "
+                f"curvature is {curvatures.min():.3g}; a proper prior or more rows raise it."
+            )
+        network = network.matched_to(problem.sites)
+        minus = network.laplacian_spectrum()
+        plus = np.linalg.eigvalsh(2 * np.diag(network.degrees) - network.laplacian)
+        singular = np.sqrt(2 * np.array([plus[-1], minus[1], minus[-1]]))  # (1)
+        return cls(*map(float, (*singular, curvatures.min(), curvatures.max())))
+
+    @property
+    def graph_condition(self) -> float:
+        """tau_G."""
+        return self.plus_max / self.minus_min
+
+    @property
+    def condition(self) -> float:
+        """tau_f."""
+        return self.smoothness / self.strong_convexity
+
+    def delta(self, kappa: float, rho: float) -> float:
+        """Eq. (2)."""
+        S, s, M = self.plus_max**2, self.minus_min**2, self.smoothness**2
+        second = self.strong_convexity / (rho * S / 4 + kappa * M / (rho * s))
+        return min((kappa - 1) * s / (kappa * S), second)
+
+    def best_kappa(self, rho: float) -> float:
+        """The kappa at which (2) is largest for one rho: the root above 1 of the equality."""
+        S, s, M = self.plus_max**2, self.minus_min**2, self.smoothness**2
+        square, constant = M / rho, rho * s * S / 4
+        linear = constant - square - self.strong_convexity * S
+        root = np.sqrt(linear**2 + 4 * square * constant)
+        if linear > 0:  # the same root without cancellation
+            return 2 * constant / (linear + root)
+        return (root - linear) / (2 * square)
+
+    def best_rho(self, kappa: float) -> float:
+        """The rho at which (2) is largest for one kappa, eq. (3)."""
+        return 2 * np.sqrt(kappa) * self.smoothness / (self.minus_min * self.plus_max)
+
+    def optimum(self) -> tuple[float, float, float]:
+        """kappa, rho and delta_max of (3)."""
+        t = self.graph_condition / self.condition
+        kappa = 1 + t**2 / 2 + np.sqrt(t**4 + 4 * t**2) / 2
+        f, G = self.condition**-2, self.graph_condition**-2
+        return kappa, self.best_rho(kappa), (np.sqrt(f**2 + 4 * f * G) - f) / 2
+
+    def largest_condition(self) -> float:
+        """The tau_f below which some rho has a < 1: tau_f^2 = 4 m_f^2 / tau_G^2 - 2 m_f, or 0."""
+        m = self.strong_convexity
+        return float(np.sqrt(max(0.0, 4 * m**2 / self.graph_condition**2 - 2 * m)))
+
+
+class Coefficients(NamedTuple):
+    """The constants of (4)."""
+
+    a: float
+    b: float
+    c: float
+    d: float
+    e: float
+
+
+def coefficients(
+    numbers: Conditioning, rho: float, kappa: float | None = None, corrected: bool = True
+) -> Coefficients:
+    """Eq. (4), at the best kappa unless one is given, with c / rho where `corrected`."""
+    kappa = numbers.best_kappa(rho) if kappa is None else kappa
+    if kappa <= 1:
+        raise ValueError(f"`kappa` must be above 1, got {kappa}.")
+    m, delta, s = numbers.strong_convexity, numbers.delta(kappa, rho), numbers.minus_min**2
+    return Coefficients(
+        a=(2 * m + 1) / (2 * m * (1 + delta)),
+        b=1 / (2 * (1 + delta)),
+        c=2 * np.sqrt(2) * delta / ((1 + delta) * s) / (rho if corrected else 1.0),
+        d=rho * numbers.minus_max**2 / 2,
+        e=2 * delta / ((1 + delta) * rho * s),
+    )
+
+
+def contraction_rate(numbers: Conditioning, rho: float) -> float:
+    """The factor (1 + delta)^(-1/2) per round of (5), at the best kappa for this rho."""
+    return float((1 + numbers.delta(numbers.best_kappa(rho), rho)) ** -0.5)
+
+
+def noise_norm(network: Network, dim: int) -> tuple[float, float]:
+    """E |D w| and E |D w|^2 for w ~ N(0, I).
+
+    The second is dim sum_i d_i^2. The first has no closed form where degrees differ; with
+    phi(t) = E exp(-t |D w|^2) = prod_i (1 + 2 t d_i^2)^(-dim / 2) it is the integral
+
+        E |D w| = pi^(-1/2) int_0^inf (1 - phi(v^2)) / v^2 dv
+
+    which is folded to [0, 1] at v = 1 and is smooth there: exact to the accuracy of `quad`.
+    """
+    square = float(dim * np.sum(network.degrees.astype(float) ** 2))
+    weights = 2 * network.degrees**2 / square
+
+    def missing(t: float) -> float:
+        return -np.expm1(-0.5 * dim * np.sum(np.log1p(t * weights)))  # 1 - phi
+
+    integral = scipy.integrate.quad(
+        lambda v: missing(v**2) / v**2 + missing(v**-2), 0.0, 1.0, epsabs=1e-12, epsrel=1e-12
+    )[0]
+    return float(np.sqrt(square / np.pi) * integral), square
+
+
+def quadratic_model(problem: Problem, point: Any = None) -> Problem:
+    """The problem itself if quadratic, else the second-order model of every f_i at `point`.
+
+    By default `point` is the mode of the pooled posterior. What is computed from a model holds
+    near that point only.
+    """
+    if problem.quadratic is not None:
+        return problem
+    with jax.enable_x64(True):
+        z = posterior_mode(problem) if point is None else np.asarray(point, float)
+        slopes = jax.jit(jax.vmap(lambda agent: agent.gradient(jnp.asarray(z))))(problem.agents())
+        hessians = np.asarray(problem.hessians(z))
+    linear = hessians @ z - np.asarray(slopes)
+    shards = {
+        site: {"hessian": H[None], "linear": b[None]}
+        for site, H, b in zip(problem.sites, hessians, linear, strict=True)
+    }
+    return Problem(local_quadratic, flat_prior, {"x": (problem.dim,)}, shards, quadratic=True)
+
+
+def posterior_mode(problem: Problem) -> np.ndarray:
+    """The minimum of the pooled potential in unconstrained coordinates, by Newton's method."""
+    with jax.enable_x64(True):
+        agents, origin = problem.agents(), jnp.zeros(problem.dim)
+
+        def pooled(z):
+            return jnp.sum(jax.vmap(lambda agent: agent.potential(z))(agents))
+
+        @jax.jit
+        def search(start):
+            return minimise(pooled, start, jnp.finfo(float).eps * jnp.abs(pooled(start)))
+
+        found = search(origin)
+        if not found.residual <= tolerance(float):
+            raise ValueError("no mode was found from the origin; pass a `point` instead.")
+        return np.asarray(found.point)
+
+
+def regular_multipliers(network: Network, curvature: float, rho: float) -> np.ndarray:
+    """Moduli of the slower root of (7), one per eigenvalue of L- in ascending order.
+
+    >>> regular_multipliers(Network.ring(4), curvature=1.0, rho=0.5).round(4)
+    array([0.6667, 0.5774, 0.5774, 0.3333])
+    """
+    n, lam = _degree(network), network.laplacian_spectrum()
+    g = curvature + 2 * rho * n
+    half = (1 + 2 * rho * (n - lam) / g) / 2
+    root = np.emath.sqrt(half**2 - rho * (2 * n - lam) / g)
+    slower = np.maximum(np.abs(half + root), np.abs(half - root))  # (7)
+    slower[0] = 2 * rho * n / g
+    return slower
+
+
+def regular_variances(
+    network: Network, curvature: float, rho: float, noise_variance: float
+) -> np.ndarray:
+    """Eq. (8), one variance per eigenvalue of L- in ascending order.
+
+    Their mean is the variance of an agent, and the first divided by N that of the average; the
+    target has 1 / (N m).
+    """
+    n, lam = _degree(network), network.laplacian_spectrum()
+    spread = (curvature + rho * lam) * (2 * curvature + 8 * rho * n - 3 * rho * lam)
+    variances = 2 * noise_variance / spread  # (8)
+    variances[0] = noise_variance / (curvature * (curvature + 4 * rho * n))
+    return variances
+
+
+def _degree(network: Network) -> int:
+    degrees = np.unique(network.degrees)
+    if len(degrees) != 1:
+        raise ValueError(f"`network` must be regular, but its degrees are {degrees.tolist()}.")
+    return int(degrees[0])
