@@ -26,7 +26,25 @@ _HOMES = {
     "theory": "starlings",
 }
 
-__all__ = sorted([*_HOMES, "__version__"])
+__all__ = [
+    "CADMM",
+    "DADMMS",
+    "DSGHMC",
+    "DSGLD",
+    "DULA",
+    "Decay",
+    "DivergenceError",
+    "Network",
+    "Parameter",
+    "Problem",
+    "Result",
+    "StabilityError",
+    "__version__",
+    "load",
+    "models",
+    "sample",
+    "theory",
+]
 
 if TYPE_CHECKING:
     from starlings import models, theory

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
+import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,16 +24,17 @@ def check_positive(**values: Any) -> None:
     Traced values pass: a sampler is rebuilt inside jit, where its numbers are not known.
     """
     for name, value in values.items():
-        if isinstance(value, bool) or isinstance(value, str) or value is None:
+        not_numbers = (bool, str, list, tuple, dict)
+        if value is None or isinstance(value, not_numbers) or dataclasses.is_dataclass(value):
             raise TypeError(f"`{name}` must be a number, got {value!r}.")
-        if isinstance(value, (int, float)) and not (math.isfinite(value) and value > 0):
+        if isinstance(value, numbers.Real) and not 0 < float(value) < math.inf:
             raise ValueError(f"`{name}` must be positive and finite, got {value}.")
 
 
 def check_count(least: int, **values: Any) -> None:
     """Raise for the first value that is not a whole number of at least `least`."""
     for name, value in values.items():
-        whole = isinstance(value, int) and not isinstance(value, bool)
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         if not whole or value < least:
             raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}.")
 

@@ -25,7 +25,8 @@ from jax.scipy.special import gammaln
 
 from starlings.errors import check_positive
 from starlings.parameters import Parameter
-from starlings.problem import Problem, divide_by_site
+from starlings.problem import Problem
+from starlings.shards import divide_by_site
 
 
 def linear_regression(
@@ -50,7 +51,9 @@ def linear_regression(
     return Problem(KnownNoise(noise_std), NormalPrior(prior_var), parameters, shards, True)
 
 
-def logistic_regression(X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0) -> Problem:
+def logistic_regression(
+    X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0
+) -> Problem:
     """Logistic regression, eq. (2); outcomes are 0 or 1."""
     check_positive(prior_var=prior_var)
     rows, labels = _design(X, y)
@@ -93,7 +96,7 @@ def gaussian(hessians: Any, linear: Any = None) -> Problem:
     """A Gaussian target by its local potentials f_i(x) = x'H_i x / 2 - b_i'x, for theory and tests.
 
     >>> problem = gaussian([[[2.0]], [[3.0]]])
-    >>> float(problem.potential([1.0]))
+    >>> problem.potential([1.0])
     2.5
     """
     stack = np.asarray(hessians, float)
@@ -192,9 +195,13 @@ def _design(X: Any, y: Any) -> tuple[dict[str, np.ndarray], tuple[str, ...] | No
         raise ValueError(f"`X` and `y` must be numeric: {error}.") from None
     if x.ndim != 2:
         raise ValueError(f"`X` must be a table of rows and columns, got shape {x.shape}.")
+    if x.shape[1] == 0:
+        raise ValueError("`X` has no columns; a regression needs at least one.")
     if outcome.shape != (len(x),):
-        raise ValueError(f"`y` must have one outcome for each of the {len(x)} rows of `X`, "
-                         f"got shape {outcome.shape}.")
+        raise ValueError(
+            f"`y` must have one outcome for each of the {len(x)} rows of `X`, "
+            f"got shape {outcome.shape}."
+        )
     for index, column in enumerate(x.T):
         _check_finite(labels[index] if labels else f"X[:, {index}]", column)
     _check_finite("y", outcome)

@@ -11,6 +11,7 @@ W is symmetric and doubly stochastic, so that mixing keeps the network's average
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 import scipy.sparse
+
+from starlings.errors import check_count
 
 
 class Inbox(NamedTuple):
@@ -77,10 +80,8 @@ class Network:
     @cached_property
     def adjacency(self) -> scipy.sparse.csr_array:
         """A, sparse; row i lists the neighbours of agent i."""
-        matrix = nx.to_scipy_sparse_array(
-            self.graph, nodelist=self.nodes, weight=None, dtype=float, format="csr"
-        )
-        return scipy.sparse.csr_array(matrix)
+        matrix = nx.to_scipy_sparse_array(self.graph, nodelist=self.nodes, weight=None)
+        return scipy.sparse.csr_array(matrix, dtype=float)
 
     @cached_property
     def degrees(self) -> np.ndarray:
@@ -180,12 +181,12 @@ class Network:
         cls, size: int, neighbours: int = 4, rewire: float = 0.1, seed: int = 0
     ) -> Network:
         """A connected Watts-Strogatz graph: a ring of near neighbours with some edges rewired."""
-        if not 2 <= neighbours < size:
-            raise ValueError(
-                f"`neighbours` must be at least 2 and below `size` ({size}), got {neighbours}."
-            )
-        if not 0 <= rewire <= 1:
-            raise ValueError(f"`rewire` must be a probability, got {rewire}.")
+        check_count(2, neighbours=neighbours)
+        check_count(0, size=size, seed=seed)
+        if neighbours >= size:
+            raise ValueError(f"`neighbours` must be below `size` ({size}), got {neighbours}.")
+        if not isinstance(rewire, numbers.Real) or not 0 <= rewire <= 1:
+            raise ValueError(f"`rewire` must be a probability, got {rewire!r}.")
         graph = nx.connected_watts_strogatz_graph(size, neighbours, rewire, tries=1000, seed=seed)
         return cls(graph)
 
@@ -231,8 +232,7 @@ def check_graph(graph: nx.Graph) -> None:
 
 
 def _count(value: int, least: int, name: str = "size") -> int:
-    if value != int(value) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value}.")
+    check_count(least, **{name: value})
     return int(value)
 
 

@@ -21,7 +21,8 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 
 from starlings.parameters import Parameter, Parameters
-from starlings.problem import Problem, Rows, check_shards, count_rows
+from starlings.problem import Problem
+from starlings.shards import Rows, check_shards, count_rows
 
 
 def problem_from_numpyro(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> Problem:

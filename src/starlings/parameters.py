@@ -134,6 +134,9 @@ class Parameters:
     """The parameters of a model in a fixed order, with the map to and from one flat vector."""
 
     def __init__(self, parameters: Mapping[str, Parameter | Sequence[int] | int]) -> None:
+        if not isinstance(parameters, Mapping):
+            kind = type(parameters).__name__
+            raise TypeError(f"`parameters` must map names, such as 'beta', to shapes, got {kind}.")
         if not parameters:
             raise ValueError("`parameters` is empty; name at least one parameter.")
         self.blocks: dict[str, Parameter] = {
@@ -168,7 +171,7 @@ class Parameters:
             )
         parts = []
         for name, block in self.blocks.items():
-            value = jnp.broadcast_to(jnp.asarray(values[name], float), block.shape)
+            value = _broadcast(name, values[name], block.shape)
             parts.append(jnp.ravel(block.bijection._inverse(value)))
             if not np.all(np.isfinite(parts[-1])):
                 raise ValueError(f"the value of {name!r} breaks its constraint: {values[name]}.")
@@ -191,6 +194,15 @@ class Parameters:
             part = z[start : start + block.size].reshape(block.unconstrained_shape)
             yield name, block, part
             start += block.size
+
+
+def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> jax.Array:
+    try:
+        return jnp.broadcast_to(jnp.asarray(value, float), shape)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"the value of {name!r} must be of shape {shape}, got {value!r}."
+        ) from None
 
 
 def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:

@@ -23,9 +23,7 @@ import numpy as np
 
 from starlings.network import Network
 from starlings.parameters import Parameter, Parameters
-
-Rows = dict[str, Any]
-static = functools.partial(field, metadata={"static": True})
+from starlings.shards import Rows, check_shards, count_rows, padded
 
 
 @jax.tree_util.register_dataclass
@@ -67,9 +65,9 @@ class Agent:
     total_degree: Any
     """The sum of all degrees, twice the number of edges; agreed on once, before the run."""
     num_agents: Any
-    log_likelihoods: Callable[..., jax.Array] = static()
+    log_likelihoods: Callable[..., jax.Array] = field(metadata={"static": True})
     """(z, rows) -> one log-likelihood per row."""
-    log_prior: Callable[..., jax.Array] = static()
+    log_prior: Callable[..., jax.Array] = field(metadata={"static": True})
     """z -> log-density, with the log-determinant of the constraints."""
 
     def potential(self, z: jax.Array) -> jax.Array:
@@ -128,7 +126,7 @@ class Problem:
     ... )
     >>> problem.sites, problem.dim
     (['north', 'south'], 1)
-    >>> float(problem.potential([0.0]))
+    >>> problem.potential([0.0])
     7.0
     """
 
@@ -211,22 +209,22 @@ class Problem:
             _check_quadratic(agents, quadratic)
         return quadratic
 
-    def potential(self, z: Any) -> jax.Array:
+    def potential(self, z: Any) -> float:
         """The pooled potential F(z), the sum of all f_i."""
-        with jax.enable_x64(True):
-            return jnp.sum(self.potentials(z))
+        return float(self.potentials(z).sum())
 
-    def potentials(self, z: Any) -> jax.Array:
+    def potentials(self, z: Any) -> np.ndarray:
         """f_i(z) of every agent, at one z."""
-        with jax.enable_x64(True):
-            z = jnp.asarray(z, float)
-            return jax.vmap(lambda agent: agent.potential(z))(self.agents())
+        return self._of_every_agent(Agent.potential, z)
 
-    def hessians(self, z: Any) -> jax.Array:
+    def hessians(self, z: Any) -> np.ndarray:
         """The Hessian of every f_i at one z."""
+        return self._of_every_agent(Agent.hessian, z)
+
+    def _of_every_agent(self, function: Callable[..., Any], z: Any) -> np.ndarray:
         with jax.enable_x64(True):
-            z = jnp.asarray(z, float)
-            return jax.jit(jax.vmap(lambda agent: agent.hessian(z)))(self.agents())
+            by_agent = jax.jit(jax.vmap(function, in_axes=(0, None)))
+            return np.asarray(by_agent(self.agents(), jnp.asarray(z, float)))
 
     def constrain(self, z: Any) -> dict[str, np.ndarray]:
         """The named parameters at flat vectors z of any leading shape."""
@@ -239,7 +237,7 @@ class Problem:
     def exact_posterior(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of the posterior of a quadratic problem, in closed form.
 
-            covariance = (sum_i H_i)^-1,   mean = covariance sum_i b_i          (3)
+        covariance = (sum_i H_i)^-1,   mean = covariance sum_i b_i          (3)
         """
         if self.quadratic is None:
             raise ValueError(
@@ -257,8 +255,8 @@ class Problem:
     def _agents(self, network: Network | None, quadratic: Quadratic | None) -> Agent:
         counts = self.num_rows
         longest = counts.max()
-        padded = [_padded(rows, longest) for rows in self.shards.values()]
-        rows = jax.tree.map(lambda *columns: np.stack(columns), *padded)
+        shards = [padded(rows, longest) for rows in self.shards.values()]
+        rows = jax.tree.map(lambda *columns: np.stack(columns), *shards)
         degrees = network.degrees if network is not None else np.zeros(self.num_agents)
         everywhere = np.ones(self.num_agents)
         return Agent(
@@ -304,7 +302,13 @@ class RowwiseLikelihood:
     def __call__(self, z: jax.Array, rows: Rows) -> jax.Array:
         """One log-likelihood per row."""
         named = self.parameters.constrain(z)
-        return jax.vmap(lambda row: self.log_likelihood(named, row))(rows)
+        values = jax.vmap(lambda row: self.log_likelihood(named, row))(rows)
+        if jnp.ndim(values) != 1:
+            raise ValueError(
+                "`log_likelihood` must return one number for a row, "
+                f"got shape {jnp.shape(values)[1:]}; sum over its entries."
+            )
+        return values
 
 
 @dataclass(frozen=True)
@@ -319,62 +323,6 @@ class UnconstrainedPrior:
         return self.log_prior(self.parameters.constrain(z)) + self.parameters.log_determinant(z)
 
 
-def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
-    """Split columns of rows by a label per row, in the sorted order of the labels."""
-    labels = np.asarray(sites)
-    if labels.ndim != 1:
-        raise ValueError(f"`sites` must be one label per row, got an array of {labels.ndim} dims.")
-    for name, column in rows.items():
-        if len(column) != len(labels):
-            raise ValueError(f"`sites` has {len(labels)} labels but {name!r} has {len(column)} rows.")
-    if labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
-        raise ValueError(f"`sites` has no label in row {int(np.argmin(np.isfinite(labels)))}.")
-    if labels.dtype.kind == "f" and np.all(labels == labels.astype(int)):
-        labels = labels.astype(int)
-    return {
-        str(label): {name: np.asarray(column)[labels == label] for name, column in rows.items()}
-        for label in np.unique(labels)
-    }
-
-
-def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]:
-    """The shards as arrays by site name, refused with the site, column and row of a fault."""
-    items = shards.items() if isinstance(shards, Mapping) else enumerate(shards)
-    checked = {str(site): {k: np.asarray(v) for k, v in rows.items()} for site, rows in items}
-    if not checked:
-        raise ValueError("`shards` is empty; a problem needs the rows of at least one site.")
-    columns = list(next(iter(checked.values())))
-    for site, rows in checked.items():
-        if list(rows) != columns:
-            raise ValueError(f"site {site!r} has columns {list(rows)}, the first site {columns}.")
-        _check_rows(site, rows)
-    return checked
-
-
-def _check_rows(site: str, rows: Rows) -> None:
-    lengths = {name: column.shape[0] if column.ndim else 0 for name, column in rows.items()}
-    if not rows or min(lengths.values()) == 0:
-        raise ValueError(f"site {site!r} has no rows; leave it out, or give it a shard.")
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"site {site!r} has columns of different lengths: {lengths}.")
-    for name, column in rows.items():
-        if column.dtype.kind not in "fiub":
-            raise ValueError(f"column {name!r} of site {site!r} is not numeric ({column.dtype}).")
-        bad = np.argwhere(~np.isfinite(column))
-        if len(bad):
-            entry = name if column.ndim == 1 else f"{name}{[int(i) for i in bad[0][1:]]}"
-            value = column[tuple(bad[0])]
-            raise ValueError(
-                f"column {entry!r} of site {site!r} is {value} in row {int(bad[0][0])} "
-                f"({len(bad)} such entries); drop or impute those rows."
-            )
-
-
-def count_rows(rows: Rows) -> int:
-    """The number of rows of one shard."""
-    return len(next(iter(rows.values())))
-
-
 def _check_quadratic(agents: Agent, quadratic: Quadratic) -> None:
     """Compare eq. (2) with the potentials at a point away from the origin."""
     z = jnp.asarray(np.random.default_rng(0).normal(size=quadratic.linear.shape[-1]))
@@ -382,14 +330,6 @@ def _check_quadratic(agents: Agent, quadratic: Quadratic) -> None:
     actual = jax.vmap(lambda a: a.potential(z))(agents)
     if not np.allclose(claimed, actual, rtol=1e-8, atol=1e-8):
         raise ValueError("`quadratic=True`, but the potentials are not quadratic in z.")
-
-
-def _padded(rows: Rows, length: int) -> Rows:
-    """Repeat a shard's first row up to `length`: a valid row, so that zero weight cancels it."""
-    return {
-        name: np.concatenate([column, np.repeat(column[:1], length - len(column), axis=0)])
-        for name, column in rows.items()
-    }
 
 
 def _as_type(array: Any, dtype: Any) -> jax.Array:

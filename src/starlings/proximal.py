@@ -31,7 +31,8 @@ import jax.numpy as jnp
 from starlings.problem import Agent
 
 DENSE_DIMENSION = 100
-MAX_ITERATIONS = 100
+MAX_ITERATIONS = 1000
+"""Line-search steps included, which a start where a logistic is flat takes by the dozen."""
 SUFFICIENT_DECREASE = 1e-4
 
 

@@ -67,8 +67,7 @@ class Result:
 
         if int(arviz.__version__.split(".")[0]) >= 1:
             return self.tree
-        groups = {"posterior": self.posterior, "sample_stats": self.sample_stats}
-        return arviz.InferenceData(**groups)
+        return arviz.InferenceData(posterior=self.posterior, sample_stats=self.sample_stats)
 
     def save(self, path: str | Path) -> Path:
         """Write one netCDF file, through a temporary name so that it is whole or not there."""
@@ -152,6 +151,13 @@ def _coordinates(positions: np.ndarray, sites: list[str]) -> dict[str, Any]:
     return {"chain": np.arange(chains), "draw": np.arange(draws), "agent": sites}
 
 
+def _plain(setting: Any) -> Any:
+    """A schedule or a number of NumPy or JAX in terms that JSON has."""
+    if dataclasses.is_dataclass(setting) and not isinstance(setting, type):
+        return dataclasses.asdict(setting)
+    return np.asarray(setting).tolist()
+
+
 def describe(
     sampler: Any, network: Network, schedule: Schedule, seed: int, precision: str
 ) -> dict[str, Any]:
@@ -162,7 +168,7 @@ def describe(
         "inference_library": "starlings",
         "inference_library_version": starlings.__version__,
         "sampler": type(sampler).__name__,
-        "sampler_settings": json.dumps(settings, default=dataclasses.asdict),
+        "sampler_settings": json.dumps(settings, default=_plain),
         "seed": seed,
         "precision": precision,
         "burn_in": schedule.burn_in,

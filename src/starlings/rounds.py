@@ -24,11 +24,11 @@ class Round(NamedTuple):
     agent_key: jax.Array
     network_key: jax.Array
 
-    def private_noise(self, like: jax.Array) -> jax.Array:
+    def private_noise(self, like: Any) -> jax.Array:
         """Standard normal numbers that only this agent draws, eq. (1)."""
         return jax.random.normal(self._noise_key(self.agent_key), like.shape, like.dtype)
 
-    def shared_noise(self, like: jax.Array) -> jax.Array:
+    def shared_noise(self, like: Any) -> jax.Array:
         """Standard normal numbers that are the same at every agent, eq. (2)."""
         return jax.random.normal(self._noise_key(self.network_key), like.shape, like.dtype)
 

@@ -62,6 +62,8 @@ def sample(
     schedule = Schedule(draws=draws, burn_in=burn_in, thin=thin)
     check_count(1, chains=chains)
     check_count(0, seed=seed)
+    if seed >= 2**63:
+        raise ValueError(f"`seed` must be below 2**63, got {seed}.")
     check_choice(("float64", "float32"), precision=precision)
     network = _matched(problem, network)
     check_sampler(problem, network, sampler)
@@ -69,9 +71,7 @@ def sample(
         agents = problem.agents(network, np.dtype(precision))
         positions = start_positions(problem, initial, chains, seed, np.dtype(precision))
         with progress_bar(schedule.num_rounds, progress) as report:
-            recording = vectorised.run(
-                sampler, agents, network, positions, seed, schedule, report
-            )
+            recording = vectorised.run(sampler, agents, network, positions, seed, schedule, report)
     if recording.count < draws:
         warnings.warn(
             f"interrupted after {recording.count} of {draws} draws; returning those.",
@@ -116,17 +116,21 @@ def start_positions(
         return jax.vmap(draw)(*keys)
     if isinstance(initial, Mapping):
         initial = problem.parameters.unconstrain(initial)
-    start = np.asarray(initial, float)
     try:
-        start = np.broadcast_to(start, shape)
-    except ValueError:
+        start = np.broadcast_to(np.asarray(initial, float), shape)
+    except (TypeError, ValueError):
         raise ValueError(
-            f"`initial` has shape {start.shape}, which does not broadcast to "
-            f"(chains, agents, dim) = {shape}."
+            f"`initial` must be named values or an array that broadcasts to (chains, agents, dim) "
+            f"= {shape}, got {_shape_or_type(initial)}."
         ) from None
     if not np.all(np.isfinite(start)):
         raise ValueError("`initial` must be finite.")
     return jnp.asarray(start, dtype)
+
+
+def _shape_or_type(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"shape {shape}"
 
 
 @contextlib.contextmanager

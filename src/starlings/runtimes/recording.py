@@ -34,7 +34,7 @@ class Schedule:
         return self.burn_in + self.draws * self.thin
 
     def round_of(self, draw: Any) -> Any:
-        """The round that makes a draw, both counted from... draw 0 is the first one kept."""
+        """The round that makes a draw; draw 0 is the first one kept."""
         return self.burn_in + (draw + 1) * self.thin
 
 
@@ -93,7 +93,8 @@ def raise_on_trouble(trouble: Trouble, names: list[str], sampler: Any) -> None:
         NOT_FINITE: "its position is no longer finite",
     }[int(reason)]
     raise DivergenceError(
-        f"agent {names[agent]!r} diverged in round {rounds[chain, agent]} of chain {chain}: {what}. "
+        f"agent {names[agent]!r} diverged in round {rounds[chain, agent]} of chain {chain}: "
+        f"{what}. "
         f"{_likely_cause(sampler, int(reason))}"
     )
 

@@ -2,8 +2,8 @@
 
 The loop over rounds runs on the device in chunks. A chunk keeps a bounded number of draws, which
 move to the host before the next chunk starts, so that memory grows only with what is kept. The
-numbers of draws and rounds of a chunk are arguments of the compiled loop, not of its shape: burn-in,
-sampling and the last short chunk share one compilation.
+numbers of draws and rounds of a chunk are arguments of the compiled loop, not part of its shape:
+burn-in, sampling and the last short chunk share one compilation.
 """
 
 from __future__ import annotations
@@ -41,23 +41,28 @@ Progress = Callable[[int, float], None]
 class Wiring(NamedTuple):
     """The links of a network as the device needs them: dense when small, else a list of edges."""
 
-    adjacency: Any
-    mixing: Any
-    senders: Any
-    receivers: Any
-    weights: Any
-    own_weights: Any
+    adjacency: Any = None
+    mixing: Any = None
+    senders: Any = None
+    receivers: Any = None
+    weights: Any = None
+    own_weights: Any = None
 
     @classmethod
     def of(cls, network: Network, dtype: Any) -> Wiring:
         """The arrays of a network."""
         if network.size <= DENSE_SIZE:
-            dense = [network.adjacency.toarray(), network.mixing.toarray()]
-            return cls(*(jnp.asarray(matrix, dtype) for matrix in dense), None, None, None, None)
+            return cls(
+                adjacency=jnp.asarray(network.adjacency.toarray(), dtype),
+                mixing=jnp.asarray(network.mixing.toarray(), dtype),
+            )
         receivers, senders = network.adjacency.nonzero()
-        weights = network.mixing[receivers, senders]
-        arrays = [jnp.asarray(a, dtype) for a in (weights, network.mixing.diagonal())]
-        return cls(None, None, jnp.asarray(senders), jnp.asarray(receivers), *arrays)
+        return cls(
+            senders=jnp.asarray(senders),
+            receivers=jnp.asarray(receivers),
+            weights=jnp.asarray(network.mixing[receivers, senders], dtype),
+            own_weights=jnp.asarray(network.mixing.diagonal(), dtype),
+        )
 
     def deliver(self, messages: jax.Array) -> Inbox:
         """The inbox of every agent, from the messages (agent, floats) of one round."""
@@ -174,18 +179,18 @@ def run(
     capacity = max(1, min(schedule.draws, CHUNK_BYTES // positions.nbytes))
     wiring = Wiring.of(network, positions.dtype)
     loop = partial(advance, sampler, agents, wiring, keys, limit, capacity=capacity)
-    flock = start(sampler, agents, positions, keys)
+    flock = start(sampler, agents, jnp.copy(positions), keys)  # `advance` donates what it is given
     recording, pace = Recording(), Pace()
     try:
         while int(flock.round) < schedule.burn_in:
             rounds = min(pace.rounds, schedule.burn_in - int(flock.round))
-            flock, record = pace.timed(rounds, lambda n=rounds: loop(flock, 1, n))
+            flock, record = pace.timed(rounds, loop, flock, 1, rounds)
             _check(flock, record, 1, network, sampler, progress)
         while recording.count < schedule.draws:
             wanted = max(1, pace.rounds // schedule.thin)
             count = min(wanted, capacity, schedule.draws - recording.count)
             rounds = count * schedule.thin
-            flock, record = pace.timed(rounds, lambda n=count: loop(flock, n, schedule.thin))
+            flock, record = pace.timed(rounds, loop, flock, count, schedule.thin)
             recording.add(record, count)
             _check(flock, record, count, network, sampler, progress)
     except KeyboardInterrupt:
@@ -207,10 +212,10 @@ class Pace:
         self.rounds = FIRST_CHUNK_ROUNDS
         self.compiled = False
 
-    def timed(self, rounds: int, chunk: Callable[[], Any]) -> Any:
+    def timed(self, rounds: int, loop: Callable[..., Any], *arguments: Any) -> Any:
         """Run a chunk of `rounds`, wait for it, and set the length of the next."""
         began = time.perf_counter()
-        result = jax.block_until_ready(chunk())
+        result = jax.block_until_ready(loop(*arguments))
         took = time.perf_counter() - began
         if self.compiled:
             ideal = rounds * CHUNK_SECONDS / max(took, 1e-6)

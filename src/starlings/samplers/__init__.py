@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlings.samplers.base import Card, Info, Sampler
 from starlings.samplers.cadmm import CADMM
 from starlings.samplers.dadmms import DADMMS
@@ -9,7 +11,7 @@ from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
 
-SAMPLERS: dict[str, type] = {
+SAMPLERS: dict[str, type[Any]] = {
     "dadmms": DADMMS,
     "cadmm": CADMM,
     "dsgld": DSGLD,

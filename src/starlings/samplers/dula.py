@@ -45,8 +45,9 @@ class Decay:
 
     def __post_init__(self) -> None:
         check_positive(scale=self.scale, offset=self.offset)
-        if isinstance(self.exponent, (int, float)) and not 0 <= self.exponent <= 1:
-            raise ValueError(f"`exponent` must be between 0 and 1, got {self.exponent}.")
+        number = not isinstance(self.exponent, (bool, str))
+        if not number or (isinstance(self.exponent, (int, float)) and not 0 <= self.exponent <= 1):
+            raise ValueError(f"`exponent` must be between 0 and 1, got {self.exponent!r}.")
 
     def at(self, k: Any) -> Any:
         """The step of round k, counted from 0."""

@@ -1,0 +1,112 @@
+"""Tables of rows from CSV and Parquet files, refused with the column and the row of a fault.
+
+Rows are counted from 0, the first row below the header.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from starlings.errors import nearest
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """The table in a file whose name ends in .csv or .parquet."""
+    source = Path(path)
+    if source.suffix not in READERS:
+        raise ValueError(
+            f"{source} is not a table that can be read: its name must end in .csv or .parquet."
+        )
+    if not source.is_file():
+        raise FileNotFoundError(f"no data file at {source}.")
+    frame = READERS[source.suffix](source)
+    if frame.empty:
+        raise ValueError(f"{source} is empty; it needs a header and at least one row.")
+    return frame
+
+
+def _read_csv(source: Path) -> pd.DataFrame:
+    try:
+        with warnings.catch_warnings():
+            # A surplus field would be dropped, or taken for an index that shifts every column.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(source, index_col=False, skipinitialspace=True)
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
+    except pd.errors.ParserWarning:
+        raise ValueError(f"{source} cannot be read as CSV: rows longer than the header.") from None
+    except ValueError as error:
+        raise ValueError(f"{source} cannot be read as CSV: {error}") from None
+
+
+def _read_parquet(source: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(source, engine="pyarrow").reset_index(drop=True)
+    except ImportError:
+        raise ImportError(
+            f"reading {source} needs pyarrow; install it with `pip install 'starlings[parquet]'`."
+        ) from None
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{source} cannot be read as Parquet: {error}") from None
+
+
+READERS = {".csv": _read_csv, ".parquet": _read_parquet}
+
+
+def check_columns(frame: pd.DataFrame, columns: Sequence[str], source: str | Path) -> None:
+    """Refuse the first column that the table does not have, with the nearest one that it has."""
+    for column in columns:
+        if column not in frame.columns:
+            present = [str(name) for name in frame.columns]
+            raise ValueError(
+                f"{source} has no column {column!r}; it has {present}.{nearest(column, present)}"
+            )
+
+
+def site_labels(frame: pd.DataFrame, column: str, source: str | Path) -> np.ndarray:
+    """The label of each row's site."""
+    check_columns(frame, [column], source)
+    missing = np.flatnonzero(frame[column].isna())
+    if len(missing):
+        raise ValueError(
+            f"column {column!r} of {source} names no site in row {missing[0]} "
+            f"({len(missing)} such rows); label or drop them."
+        )
+    return frame[column].to_numpy()
+
+
+def numeric_columns(
+    frame: pd.DataFrame, columns: Sequence[str], source: str | Path
+) -> pd.DataFrame:
+    """The named columns as finite floats."""
+    check_columns(frame, columns, source)
+    values = {name: _finite_floats(frame[name], source) for name in columns}
+    return pd.DataFrame(values, index=frame.index)
+
+
+def _finite_floats(column: pd.Series, source: str | Path) -> np.ndarray:
+    if not pd.api.types.is_numeric_dtype(column):
+        entry, row = _first_text(column)
+        raise ValueError(
+            f"column {column.name!r} of {source} is not numeric: {entry!r} in row {row}."
+        )
+    values = column.to_numpy(float, na_value=np.nan)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(
+            f"column {column.name!r} of {source} is {values[bad[0]]} in row {bad[0]} "
+            f"({len(bad)} such rows); drop or impute them."
+        )
+    return values
+
+
+def _first_text(column: pd.Series) -> tuple[object, int]:
+    """The first entry that does not read as a number (or just the first) and its row."""
+    unreadable = pd.to_numeric(column, errors="coerce").isna() & column.notna()
+    row = int(np.argmax(unreadable))
+    return column.iloc[row], row

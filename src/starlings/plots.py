@@ -1,0 +1,163 @@
+"""Pictures of results; nothing here computes more than where to put a line.
+
+The colours are those of Okabe and Ito, which stay apart under all common colour blindness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from starlings.network import Network
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PALETTE = {
+    "blue": "#0072B2",
+    "orange": "#E69F00",
+    "green": "#009E73",
+    "vermilion": "#D55E00",
+    "sky": "#56B4E9",
+    "purple": "#CC79A7",
+    "black": "#000000",
+}
+SITE_COLOURS = [PALETTE[name] for name in list(PALETTE)[:6]]
+BAND = "0.85"
+SETTINGS: dict[Any, Any] = {
+    "font.size": 16,
+    "axes.titlesize": 17,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "ytick.major.size": 0,
+    "svg.hashsalt": "starlings",
+}
+ALONE_LANES, NETWORK_LANES, WHOLE_ROW = (-0.4, -0.05), (0.1, 0.36), (-0.36, 0.36)
+"""The heights that a group of intervals takes in a row of height one; the axis points down."""
+
+
+def forest(table: pd.DataFrame, network: Network, title: str, xlabel: str) -> Figure:
+    """What each site finds alone, what every agent finds in the network, and the pooled answer.
+
+    The table has a row for each `parameter` and `estimate` ("alone" or "network", with a `site`,
+    or "pooled") with its `mean`, `sd` and the quantiles `q05`, `q25`, `q50`, `q75`, `q95`. The left
+    panel shows everything in the units of the parameters; the right one only the network, in
+    standard deviations of the pooled posterior, since on the left it is too narrow to judge.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    parameters = list(dict.fromkeys(table["parameter"]))
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(10, 2.2 + 1.05 * len(parameters)), layout="constrained")
+        figure.suptitle(title, fontsize=19, x=0.01, ha="left")
+        heights = [1.8, 1.05 * len(parameters)]
+        header, panels = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
+        left, right = panels.subplots(1, 2, sharey=True, width_ratios=[2, 1])
+        _draw_rows(left, table, {"alone": ALONE_LANES, "network": NETWORK_LANES})
+        _draw_rows(right, in_pooled_sd(table), {"network": WHOLE_ROW})
+        _label_panels(left, right, parameters, xlabel)
+        key, ring = header.subplots(1, 2, width_ratios=[2, 1])
+        _draw_key(key)
+        draw_network(ring, network, SITE_COLOURS)
+    return figure
+
+
+def in_pooled_sd(table: pd.DataFrame) -> pd.DataFrame:
+    """The same table with every parameter less its pooled mean, in pooled standard deviations."""
+    pooled = table[table["estimate"] == "pooled"].set_index("parameter")
+    centre, unit = (table["parameter"].map(pooled[column]) for column in ("mean", "sd"))
+    moved = table.copy()
+    places = ["mean", "q05", "q25", "q50", "q75", "q95"]
+    moved[places] = table[places].sub(centre, axis=0).div(unit, axis=0)
+    moved["sd"] = table["sd"] / unit
+    return moved
+
+
+def draw_network(axes: Axes, network: Network, colours: Sequence[str]) -> None:
+    """The agents on a circle in their colours, with the links between them."""
+    import networkx as nx
+
+    positions = nx.circular_layout(network.graph)
+    nx.draw_networkx_edges(network.graph, positions, ax=axes, edge_color="0.5", width=2)
+    for (node, (x, y)), colour in zip(positions.items(), _repeated(colours), strict=False):
+        axes.plot(x, y, "o", markersize=22, color=colour)
+        label = str(node).rsplit(maxsplit=1)[-1]
+        axes.text(x, y, label, ha="center", va="center_baseline", color="white", weight="bold")
+    axes.margins(0.2)
+    axes.set_aspect("equal")
+    axes.axis("off")
+
+
+def save_figure(figure: Figure, stem: Path) -> None:
+    """Write STEM.png and STEM.svg; the same numbers give the same bytes."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(SETTINGS):
+        figure.savefig(stem.with_suffix(".png"), dpi=150)
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+
+
+def _draw_rows(axes: Axes, table: pd.DataFrame, lanes: dict[str, tuple[float, float]]) -> None:
+    """One row for a parameter: the pooled band, and the intervals of each estimate in its lanes."""
+    for row, (_, part) in enumerate(table.groupby("parameter", sort=False)):
+        pooled = part[part["estimate"] == "pooled"].iloc[0]
+        axes.fill_betweenx([row - 0.46, row + 0.46], pooled["q05"], pooled["q95"], color=BAND, lw=0)
+        axes.plot([pooled["mean"]] * 2, [row - 0.46, row + 0.46], color="black", lw=1)
+        for estimate, (top, bottom) in lanes.items():
+            group = part[part["estimate"] == estimate]
+            gap = (bottom - top) / max(1, len(group) - 1)
+            heights = [row + top + gap * i for i in range(len(group))]
+            _draw_intervals(axes, group, heights, faint=estimate == "alone")
+
+
+def _draw_intervals(axes: Axes, group: pd.DataFrame, heights: list[float], faint: bool) -> None:
+    """A thin line for 90 %, a thick one for 50 % and a dot for the mean of every estimate."""
+    style: dict[str, Any] = {"alpha": 0.55 if faint else 1.0, "solid_capstyle": "butt"}
+    records = group.to_dict("records")
+    for entry, y, colour in zip(records, heights, _repeated(SITE_COLOURS), strict=False):
+        axes.plot([entry["q05"], entry["q95"]], [y, y], color=colour, lw=1.3, **style)
+        axes.plot([entry["q25"], entry["q75"]], [y, y], color=colour, lw=3.5, **style)
+        axes.plot(entry["mean"], y, "o", color="white", mec=colour, markersize=4)
+
+
+def _label_panels(left: Axes, right: Axes, parameters: list[str], xlabel: str) -> None:
+    left.axvline(0, color="0.6", lw=0.8, ls=":", zorder=0)
+    left.set_yticks(range(len(parameters)), [fill(name, width=14) for name in parameters])
+    left.set_ylim(len(parameters) - 0.5, -0.5)
+    left.locator_params(axis="x", nbins=6)
+    left.set_xlabel(xlabel)
+    right.set_xlabel("sd from pooled mean")
+    right.set_xlim(-2.6, 2.6)
+    left.set_title("All estimates", loc="left")
+    right.set_title("Network, magnified", loc="left")
+    for axes in (left, right):
+        axes.grid(axis="x", color="0.93")
+        axes.set_axisbelow(True)
+        for row in range(1, len(parameters)):
+            axes.axhline(row - 0.5, color="0.85", lw=0.8)
+
+
+def _draw_key(axes: Axes) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles = [
+        Line2D([], [], color="0.4", alpha=0.55, lw=3.5, label="upper lines: each site alone"),
+        Line2D([], [], color="0.2", lw=3.5, label="lower lines: each agent in the network"),
+        Patch(color=BAND, label="band: all rows pooled, 90 % and mean"),
+        Line2D([], [], color="0.2", lw=1.3, label="thick: 50 %, thin: 90 %, dot: mean"),
+    ]
+    axes.legend(handles=handles, loc="center left", frameon=False, borderpad=0)
+    axes.axis("off")
+
+
+def _repeated(colours: Sequence[str]) -> Iterator[str]:
+    while True:
+        yield from colours

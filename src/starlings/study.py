@@ -1,0 +1,218 @@
+"""A study: one TOML file that says which model, data, network and sampler, and how long to run.
+
+    [model]     kind = "logistic_regression" or another regression of `starlings.models`, outcome =
+                a column, covariates = columns, and any keyword of that regression.
+                intercept = false leaves out the column of ones that is otherwise added.
+                standardise = true centres and scales every covariate by its pooled mean and
+                standard deviation: two numbers per column that the sites then have to share.
+    [data]      file = a CSV or Parquet file, site = the column that labels each row's site.
+    [network]   graph = "ring" or another helper of `Network`, with its keywords, over the sites in
+                sorted order; or edges = [["north", "south"], ...] between sites by name.
+    [sampler]   name = "dadmms" or another of `starlings samplers`, and its fields; a schedule is a
+                table such as step_size = {scale = 0.1, exponent = 0.5}.
+    [run]       any of draws, chains, burn_in, thin, seed and precision, as in `sample`; output =
+                the netCDF file to write. The section may be left out.
+
+Paths are relative to the TOML file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pandas as pd
+
+from starlings import models
+from starlings.data import numeric_columns, read_table, site_labels
+from starlings.errors import nearest
+from starlings.network import Network
+from starlings.problem import Problem
+from starlings.samplers import SAMPLERS, Decay
+from starlings.sampling import sample
+from starlings.toml_sections import Key, Pairs, Section, Table, keys_of, read_sections
+
+_REGRESSIONS = ("linear", "logistic", "poisson", "student_t")
+_GRAPHS = ("ring", "complete", "star", "path", "grid", "small_world", "no_edges")
+MODELS = {f"{name}_regression": getattr(models, f"{name}_regression") for name in _REGRESSIONS}
+GRAPHS = {name: getattr(Network, name) for name in _GRAPHS}
+
+CHOOSERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "model": ("kind", MODELS),
+    "network": ("graph", GRAPHS),
+    "sampler": ("name", SAMPLERS),
+}
+"""The key of a section that chooses a function, whose arguments are then keys of the section."""
+
+SUPPLIED = ("X", "y", "sites", "size", "problem", "network", "sampler", "initial", "progress")
+"""Arguments that are not keys: a study supplies them, or leaves them alone."""
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """[model]; `options` are the keywords of the regression."""
+
+    kind: str
+    outcome: str
+    covariates: list[str]
+    intercept: bool = True
+    standardise: bool = False
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DataSection:
+    """[data]."""
+
+    file: str
+    site: str
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NetworkSection:
+    """[network]; `options` are the keywords of the graph."""
+
+    graph: str | None = None
+    edges: Pairs | None = None
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SamplerSection:
+    """[sampler]; `options` are the sampler's fields."""
+
+    name: str
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunSection:
+    """[run]; `options` are keywords of `sample`."""
+
+    output: str | None = None
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study whose names and types are checked; its parts are built when asked for.
+
+    study = Study.read("hospitals.toml")
+    problem = study.make_problem()
+    network = study.make_network(problem.sites)
+    result = sample(problem, network, study.make_sampler(), **study.run_settings())
+    """
+
+    path: Path
+    model: ModelSection
+    data: DataSection
+    network: NetworkSection
+    sampler: SamplerSection
+    run: RunSection
+
+    @classmethod
+    def read(cls, path: str | Path) -> Study:
+        """Read a TOML file, refusing any name or type in it that has no meaning."""
+        kinds = {name: kind for name, kind in typing.get_type_hints(cls).items() if name != "path"}
+        sections = read_sections(Path(path), kinds, optional=["run"])
+        parts = {
+            name: section.read(kinds[name], _option_keys(section))
+            for name, section in sections.items()
+        }
+        _check_columns_named(sections["model"], parts["model"])
+        if (parts["network"].graph is None) == (parts["network"].edges is None):
+            raise sections["network"].error("needs either `graph` or `edges`, and not both.")
+        return cls(Path(path), **parts)
+
+    def make_problem(self) -> Problem:
+        """The model with the rows of the data file, divided by site."""
+        file = self.path.parent / self.data.file
+        frame = read_table(file)
+        X = numeric_columns(frame, self.model.covariates, file)
+        y = numeric_columns(frame, [self.model.outcome], file)[self.model.outcome]
+        if self.model.standardise:
+            X = _standardised(X, file)
+        if self.model.intercept:
+            X.insert(0, "intercept", 1.0)
+        sites = site_labels(frame, self.data.site, file)
+        return MODELS[self.model.kind](X, y, sites, **self.model.options)
+
+    def make_network(self, sites: list[str]) -> Network:
+        """The network of the sites of the problem."""
+        if self.network.graph is None:
+            section = Section(self.path, "network", {})
+            return Network(_graph_of(section, sites, self.network.edges or []))
+        helper = GRAPHS[self.network.graph]
+        takes_size = "size" in inspect.signature(helper).parameters
+        network = helper(*([len(sites)] if takes_size else []), **self.network.options)
+        return network.matched_to(sites)
+
+    def make_sampler(self) -> Any:
+        """The sampler; tables among its fields become schedules."""
+        fields = {
+            name: self._schedule(name, value) if isinstance(value, dict) else value
+            for name, value in self.sampler.options.items()
+        }
+        return SAMPLERS[self.sampler.name](**fields)
+
+    def _schedule(self, name: str, table: Table) -> Decay:
+        Section(self.path, f"sampler.{name}", table).check(keys_of(Decay))
+        return Decay(**table)
+
+    def run_settings(self, **overrides: Any) -> Table:
+        """Keywords for `sample`: those of [run], with every override that is not None."""
+        given = {name: value for name, value in overrides.items() if value is not None}
+        return {**self.run.options, **given}
+
+    def output_path(self) -> Path:
+        """`output` of [run], or else a file of the study's name in the current folder."""
+        if self.run.output is None:
+            return Path(f"{self.path.stem}.nc")
+        return self.path.parent / self.run.output
+
+
+def _option_keys(section: Section) -> dict[str, Key]:
+    """The keys that a section owes to what it chooses: a model, a graph or a sampler."""
+    if section.name == "run":
+        return keys_of(sample, besides=SUPPLIED)
+    by_edges = section.name == "network" and "graph" not in section.table
+    if section.name not in CHOOSERS or by_edges:
+        return {}
+    return keys_of(section.choice(*CHOOSERS[section.name]), besides=SUPPLIED)
+
+
+def _check_columns_named(section: Section, model: ModelSection) -> None:
+    if not model.covariates and not model.intercept:
+        raise section.error("has no covariates and no intercept: there is nothing to infer.")
+    names = [*model.covariates, model.outcome, *(["intercept"] if model.intercept else [])]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise section.error(f"names the columns {repeated} more than once.")
+
+
+def _standardised(X: pd.DataFrame, file: Path) -> pd.DataFrame:
+    spread = X.std(ddof=0)
+    for name in X.columns[spread == 0]:
+        raise ValueError(f"column {name!r} of {file} is constant and cannot be standardised.")
+    return (X - X.mean()) / spread
+
+
+def _graph_of(section: Section, sites: list[str], edges: Pairs) -> nx.Graph:
+    """A graph with a node for every site, whether or not an edge names it."""
+    graph: nx.Graph = nx.Graph()
+    graph.add_nodes_from(sites)
+    for edge in edges:
+        ends = [str(end) for end in edge]
+        if len(ends) != 2:
+            raise section.error(f"`edges` must be pairs of sites, got {edge}.")
+        for end in ends:
+            if end not in graph:
+                hint = nearest(end, sites)
+                raise section.error(f"`edges` names {end!r}, but the sites are {sites}.{hint}")
+        graph.add_edge(*ends)
+    return graph

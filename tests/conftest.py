@@ -1,0 +1,52 @@
+"""What the tests share: the paper's linear problem, graphs with known answers, small data."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import starlings as st
+
+
+def paper_problem(agents: int, rows: int = 50) -> st.Problem:
+    """The paper's linear regression from its own seed: d = 2, noise sd 4, prior variance 10."""
+    random = np.random.RandomState(10)
+    truth = random.multivariate_normal(np.zeros(2), 10 * np.eye(2))
+    X, y = [], []
+    for _ in range(agents):
+        X.append(random.multivariate_normal(np.zeros(2), np.eye(2), size=(rows,)))
+        y.append(X[-1] @ truth + random.normal(0, 4.0, size=rows))
+    sites = np.repeat(np.arange(agents), rows)
+    return st.models.linear_regression(
+        np.vstack(X), np.hstack(y), sites, noise_std=4.0, prior_var=10.0
+    )
+
+
+def irregular_graph() -> nx.Graph:
+    """Six agents with degrees 1 to 4."""
+    return nx.Graph([(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (3, 4), (4, 5)])
+
+
+def unequal_linear_problem(seed: int = 3) -> st.Problem:
+    """Linear regression in three dimensions with shards of 1 to 40 rows at six sites."""
+    random = np.random.default_rng(seed)
+    sizes = [1, 40, 3, 7, 20, 2]
+    sites = np.repeat(np.arange(6), sizes)
+    X = random.normal(size=(len(sites), 3))
+    y = X @ [1.0, -2.0, 0.5] + random.normal(size=len(sites))
+    return st.models.linear_regression(X, y, sites, noise_std=1.0, prior_var=5.0)
+
+
+def logistic_rows(rows: int = 240, seed: int = 5):
+    """A design, labels and site names with very unequal sites."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(rows, 3)) * [1.0, 2.0, 0.5] + [0.3, 0.0, 0.0]
+    y = (random.logistic(size=rows) < X @ [1.0, -0.7, 0.4]).astype(float)
+    sites = random.choice(["a", "b", "c", "d", "e"], size=rows, p=[0.02, 0.1, 0.18, 0.3, 0.4])
+    return X, y, sites
+
+
+@pytest.fixture
+def logistic_problem() -> st.Problem:
+    return st.models.logistic_regression(*logistic_rows())

@@ -1,0 +1,190 @@
+"""What every sampler in the registry must do, whatever its algorithm."""
+
+from __future__ import annotations
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import starlings as st
+from conftest import irregular_graph, unequal_linear_problem
+from starlings.network import Inbox
+from starlings.rounds import Round, chain_keys
+from starlings.runtimes import vectorised
+from starlings.runtimes.recording import Schedule
+from starlings.samplers import SAMPLERS
+
+SETTINGS = {
+    "dadmms": {"rho": 2.0},
+    "cadmm": {"rho": 2.0},
+    "dsgld": {"step_size": 0.01},
+    "dsghmc": {"step_size": 0.05, "friction": 4.0},
+    "dula": {"step_size": 0.001, "consensus_step": 0.1},
+}
+CHOICES = {"noise": ["paper", "private", "coherent"], "output": ["iterate", "half-noise"]}
+
+
+def variants():
+    """Every sampler with every noise law, output and minibatching that it accepts."""
+    for name, cls in SAMPLERS.items():
+        fields = inspect.signature(cls).parameters
+        options = [{}]
+        for choice, values in CHOICES.items():
+            if choice in fields:
+                options = [{**o, choice: v} for o in options for v in values]
+        if "batch_size" in fields:
+            options = [{**o, "batch_size": b} for o in options for b in (None, 4)]
+        for option in options:
+            try:
+                sampler = cls(**SETTINGS[name], **option)
+            except ValueError:  # the paper's noise law belongs to D-ADMMS alone
+                assert option["noise"] == "paper"
+                continue
+            yield pytest.param(sampler, id=f"{name} {list(option.values())}")
+
+
+every_sampler = pytest.mark.parametrize("sampler", list(variants()))
+
+
+def test_every_registered_sampler_is_covered():
+    assert set(SETTINGS) == set(SAMPLERS)
+
+
+def flock(sampler, dtype=np.float64, chains=2):
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    agents = problem.agents(network, dtype)
+    positions = jnp.asarray(np.random.default_rng(0).normal(size=(chains, 6, 3)), dtype)
+    keys = chain_keys(0, chains, 6)
+    return sampler, agents, vectorised.Wiring.of(network, dtype), positions, keys
+
+
+@every_sampler
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_shapes_and_dtypes_survive_a_round(sampler, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        sampler, agents, wiring, positions, keys = flock(sampler, np.dtype(dtype))
+        states = vectorised.start(sampler, agents, positions, keys).states
+        after, info = vectorised.one_round(sampler, agents, wiring, states, 1, keys)
+        draws = vectorised.draws_of(sampler, agents, after, 2, keys)
+    before = jax.tree.map(lambda a: (a.shape, a.dtype), states)
+    assert before == jax.tree.map(lambda a: (a.shape, a.dtype), after)
+    assert draws.shape == positions.shape
+    assert draws.dtype == positions.dtype
+    assert info.residual.shape == positions.shape[:2]
+    assert info.residual.dtype == positions.dtype
+    assert np.all(np.isfinite(draws))
+
+
+@every_sampler
+def test_messages_are_flat_floats_of_the_promised_size(sampler):
+    with jax.enable_x64(True):
+        sampler, agents, _, positions, keys = flock(sampler)
+        states = vectorised.start(sampler, agents, positions, keys).states
+        one = jax.tree.map(lambda a: a[0, 0], states)
+        assert sampler.message(one).shape == (3 * sampler.card.floats_per_parameter,)
+
+
+@every_sampler
+def test_jit_equals_eager(sampler):
+    with jax.enable_x64(True):
+        sampler, agents, wiring, positions, keys = flock(sampler)
+        states = vectorised.start(sampler, agents, positions, keys).states
+        eager, _ = vectorised.one_round(sampler, agents, wiring, states, 1, keys)
+        jitted, _ = jax.jit(vectorised.one_round)(sampler, agents, wiring, states, 1, keys)
+    for a, b in zip(jax.tree.leaves(eager), jax.tree.leaves(jitted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+@every_sampler
+def test_one_trace_serves_burn_in_sampling_and_other_settings(sampler):
+    """Chunks of other lengths, another seed and other numbers in the fields do not recompile."""
+    traces = []
+
+    class Counted(type(sampler)):
+        def step(self, *arguments):
+            traces.append(1)
+            return super().step(*arguments)
+
+    jax.tree_util.register_dataclass(Counted)
+    fields = {name: getattr(sampler, name) for name in inspect.signature(type(sampler)).parameters}
+    other = {k: 0.9 * v if isinstance(v, float) else v for k, v in fields.items()}
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    with jax.enable_x64(True):
+        agents = problem.agents(network)
+        positions = jnp.zeros((2, 6, 3))
+        for settings, seed in ((fields, 1), (other, 2)):
+            schedule = Schedule(draws=37, burn_in=23, thin=2)
+            counted = Counted(**settings)
+            vectorised.run(counted, agents, network, positions, seed, schedule)
+    assert len(traces) == 1
+
+
+@every_sampler
+def test_no_key_is_used_twice(sampler, monkeypatch):
+    """Over agents, chains and rounds, each random call of a run has a key of its own.
+
+    Shared noise is the exception by design: all agents of a chain draw it from one key.
+    """
+    used = {"normal": [], "randint": []}
+    for name in used:
+        original = getattr(jax.random, name)
+
+        def spy(key, *args, _original=original, _name=name, **kwargs):
+            used[_name].append(bytes(np.asarray(jax.random.key_data(key))))
+            return _original(key, *args, **kwargs)
+
+        monkeypatch.setattr(jax.random, name, spy)
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    with jax.enable_x64(True), jax.disable_jit():
+        agents = problem.agents(network)
+        agent_keys, network_keys = chain_keys(0, 2, 6)
+        inbox = Inbox(jnp.zeros(3), jnp.zeros(3))
+        for chain in range(2):
+            for i in range(6):
+                agent = jax.tree.map(lambda a, i=i: a[i], agents)
+                rounds = [Round(k, agent_keys[chain, i], network_keys[chain]) for k in range(4)]
+                state = sampler.init(agent, jnp.zeros(3), rounds[0])
+                for k in (1, 2):
+                    state, _ = sampler.step(agent, state, inbox, rounds[k])
+    shared = getattr(sampler, "noise", None) == "coherent"
+    if not shared:
+        keys = used["normal"] + used["randint"]
+        assert len(set(keys)) == len(keys)
+        return
+    noise_keys = 2 * 2  # chains x rounds
+    starts = 12 if isinstance(sampler, st.DSGHMC) else 0
+    assert len(set(used["normal"])) == noise_keys + starts
+    assert len(set(used["randint"])) == len(used["randint"])
+    assert not set(used["normal"]) & set(used["randint"])
+
+
+@every_sampler
+def test_draws_depend_on_the_seed_alone(sampler):
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    run = lambda **kw: st.sample(problem, network, sampler, burn_in=5, **kw).posterior.beta.values  # noqa: E731
+    first = run(draws=20, chains=3, seed=4)
+    np.testing.assert_array_equal(first, run(draws=20, chains=3, seed=4))
+    np.testing.assert_allclose(first[:2], run(draws=20, chains=2, seed=4), rtol=1e-12)
+    np.testing.assert_allclose(first[:, 1::2], run(draws=10, chains=3, seed=4, thin=2), rtol=1e-12)
+    if not isinstance(sampler, st.CADMM):
+        assert np.abs(first - run(draws=20, chains=3, seed=5)).min() > 0
+
+
+@every_sampler
+def test_agents_only_read_their_inbox(sampler):
+    """Changing a far agent's state does not move an agent in one round, and does in enough."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    positions = np.zeros((1, 6, 3))
+    moved = positions.copy()
+    moved[0, 5] += 1.0  # agent 5 hangs on agent 4; agent 1 is three hops away
+    runs = [
+        st.sample(problem, network, sampler, draws=3, chains=1, burn_in=0, initial=start)
+        for start in (positions, moved)
+    ]
+    change = np.abs(runs[0].posterior.beta.values - runs[1].posterior.beta.values).max(axis=-1)
+    assert change[0, 0, 1] == 0
+    assert change[0, 1, 1] == 0
+    assert change[0, 2, 1] > 0

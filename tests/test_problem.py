@@ -1,0 +1,248 @@
+"""Problems: the prior split, padding, constraints, minibatches, NumPyro models."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import starlings as st
+from conftest import logistic_rows, paper_problem, unequal_linear_problem
+from starlings.models import gaussian
+from starlings.parameters import CONSTRAINTS
+from starlings.shards import divide_by_site
+
+
+def rows_of(problem):
+    return {
+        name: np.concatenate([shard[name] for shard in problem.shards.values()])
+        for name in ("x", "y")
+    }
+
+
+def regressions():
+    X, y, sites = logistic_rows(60)
+    counts = np.random.default_rng(0).poisson(2.0, size=60)
+    outcome = X @ [1.0, 2.0, -1.0] + np.random.default_rng(1).normal(size=60)
+    normal = scipy.stats.norm
+    half_normal = scipy.stats.halfnorm(scale=10.0).logpdf
+
+    def prior(beta):
+        return normal(0, np.sqrt(10.0)).logpdf(beta).sum()
+
+    return {
+        "linear, known noise": (
+            st.models.linear_regression(X, outcome, sites, noise_std=0.7),
+            lambda p, r: normal(r["x"] @ p["beta"], 0.7).logpdf(r["y"]).sum() + prior(p["beta"]),
+        ),
+        "linear, unknown noise": (
+            st.models.linear_regression(X, outcome, sites),
+            lambda p, r: (
+                normal(r["x"] @ p["beta"], p["sigma"]).logpdf(r["y"]).sum()
+                + prior(p["beta"])
+                + half_normal(p["sigma"])
+                + np.log(p["sigma"])
+            ),
+        ),
+        "logistic": (
+            st.models.logistic_regression(X, y, sites),
+            lambda p, r: (
+                scipy.stats.bernoulli(1 / (1 + np.exp(-r["x"] @ p["beta"]))).logpmf(r["y"]).sum()
+                + prior(p["beta"])
+            ),
+        ),
+        "poisson": (
+            st.models.poisson_regression(X, counts, sites),
+            lambda p, r: (
+                scipy.stats.poisson(np.exp(r["x"] @ p["beta"])).logpmf(r["y"]).sum()
+                + prior(p["beta"])
+            ),
+        ),
+        "student-t": (
+            st.models.student_t_regression(X, outcome, sites, degrees_of_freedom=3.0),
+            lambda p, r: (
+                scipy.stats.t(3.0, r["x"] @ p["beta"], p["scale"]).logpdf(r["y"]).sum()
+                + prior(p["beta"])
+                + half_normal(p["scale"])
+                + np.log(p["scale"])
+            ),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", regressions())
+def test_local_potentials_sum_to_the_pooled_one(name):
+    """Against SciPy's densities on all rows at once; the last term is the constraint's Jacobian."""
+    problem, log_density = regressions()[name]
+    for seed in range(5):
+        z = np.random.default_rng(seed).normal(size=problem.dim)
+        pooled = -log_density(problem.constrain(z), rows_of(problem))
+        assert float(problem.potential(z)) == pytest.approx(pooled, rel=1e-10, abs=1e-10)
+        assert float(problem.pooled().potential(z)) == pytest.approx(pooled, rel=1e-10, abs=1e-10)
+
+
+def test_the_prior_is_split_evenly_and_counts_once():
+    X, y, sites = logistic_rows(60)
+    tight = st.models.logistic_regression(X, y, sites, prior_var=0.1)
+    loose = st.models.logistic_regression(X, y, sites, prior_var=10.0)
+    z = np.ones(3)
+    shares = np.asarray(tight.potentials(z) - loose.potentials(z))
+    difference = scipy.stats.norm(0, 10**0.5).logpdf(z) - scipy.stats.norm(0, 0.1**0.5).logpdf(z)
+    np.testing.assert_allclose(shares, difference.sum() / 5, rtol=1e-10)
+
+
+def test_shards_keep_their_rows_and_padding_weighs_nothing():
+    X, y, sites = logistic_rows(100)
+    problem = st.models.logistic_regression(X, y, sites)
+    assert problem.sites == sorted(set(sites))
+    assert problem.num_rows.sum() == 100
+    assert problem.num_rows.min() < problem.num_rows.max() / 5
+    for site in problem.sites:
+        alone = problem.alone(site)
+        np.testing.assert_array_equal(alone.shards[site]["x"], X[sites == site])
+
+
+def test_gradients_and_hessians_of_padded_agents_are_those_of_their_own_rows():
+    X, y, sites = logistic_rows(100)
+    problem = st.models.logistic_regression(X, y, sites)
+    z = np.array([0.3, -0.5, 1.0])
+    hessians = problem.hessians(z)
+    for i, site in enumerate(problem.sites):
+        x = X[sites == site]
+        p = 1 / (1 + np.exp(-x @ z))
+        expected = x.T @ (x * (p * (1 - p))[:, None]) + np.eye(3) / (10 * 5)
+        np.testing.assert_allclose(hessians[i], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_minibatch_gradients_are_unbiased():
+    """Mean over many batches against the full gradient, with the standard error of that mean."""
+    X, y, sites = logistic_rows(120)
+    problem = st.models.logistic_regression(X, y, sites)
+    z = jnp.array([0.2, -0.4, 0.9])
+    with jax.enable_x64(True):
+        z = jnp.asarray(z, float)
+        for agent in range(problem.num_agents):
+            one = jax.tree.map(lambda a, i=agent: a[i], problem.agents())
+            keys = jax.random.split(jax.random.key(agent), 4000)
+            estimate = jax.vmap(
+                lambda key, one=one: jax.grad(one.batch_potential)(
+                    z, jax.random.randint(key, (3,), 0, one.num_rows)
+                )
+            )(keys)
+            error = estimate.mean(axis=0) - one.gradient(z)
+            spread = estimate.std(axis=0) / np.sqrt(4000)
+            assert np.all(np.abs(error) <= 5 * spread + 1e-12)
+
+
+def test_quadratic_problems_match_their_rows():
+    problem = unequal_linear_problem()
+    rows = rows_of(problem)
+    precision = rows["x"].T @ rows["x"] + np.eye(3) / 5.0
+    mean, covariance = problem.exact_posterior()
+    np.testing.assert_allclose(covariance, np.linalg.inv(precision), rtol=1e-10)
+    np.testing.assert_allclose(mean, np.linalg.solve(precision, rows["x"].T @ rows["y"]), rtol=1e-9)
+
+
+def test_a_wrong_claim_to_be_quadratic_is_refused():
+    problem = st.Problem(
+        lambda p, row: -jnp.cosh(p["x"] - row["y"]),
+        lambda p: 0.0,
+        {"x": ()},
+        [{"y": [0.0]}, {"y": [1.0]}],
+        quadratic=True,
+    )
+    with pytest.raises(ValueError, match="not quadratic"):
+        st.sample(problem, st.Network.path(2), st.CADMM(rho=1.0), draws=1)
+
+
+def test_paper_problem_has_the_known_posterior_size():
+    _, covariance = paper_problem(5).exact_posterior()
+    assert f"{np.sqrt(np.trace(covariance)):.4f}" == "0.3805"
+
+
+def test_sites_are_divided_by_label():
+    shards = divide_by_site({"y": np.arange(5)}, [2.0, 1.0, 2.0, 10.0, 1.0])
+    assert list(shards) == ["1", "2", "10"]
+    assert shards["2"]["y"].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_constraints_invert_and_have_the_right_jacobian(constraint):
+    import numpyro.distributions as dist
+
+    transform = CONSTRAINTS[constraint]
+    theirs = dist.biject_to(getattr(dist.constraints, constraint))
+    with jax.enable_x64(True):
+        z = jnp.linspace(-3, 3, 13)
+        theta = transform(z)
+        np.testing.assert_allclose(transform._inverse(theta), z, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(theta, theirs(z), rtol=1e-12)
+        expected = np.log(np.abs(jax.vmap(jax.grad(transform))(z)))
+        found = transform.log_abs_det_jacobian(z, theta)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def numpyro_model(x, y=None):
+    import numpyro
+    import numpyro.distributions as dist
+
+    beta = numpyro.sample("beta", dist.Normal(0, 2).expand([2]).to_event(1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(3.0))
+    weights = numpyro.sample("weights", dist.Dirichlet(jnp.ones(3)))
+    mean = x @ beta + weights[0]
+    with numpyro.plate("rows", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, sigma), obs=y)
+
+
+def numpyro_shards(sizes=(1, 12, 5)):
+    random = np.random.default_rng(0)
+    return {
+        f"s{i}": {"x": random.normal(size=(n, 2)), "y": random.normal(size=n)}
+        for i, n in enumerate(sizes)
+    }
+
+
+def test_numpyro_models_sum_to_their_pooled_density():
+    from numpyro.infer.util import potential_energy
+
+    shards = numpyro_shards()
+    problem = st.Problem.from_numpyro(numpyro_model, shards)
+    assert problem.dim == 2 + 1 + 2
+    pooled = {k: np.concatenate([s[k] for s in shards.values()]) for k in ("x", "y")}
+    with jax.enable_x64(True):
+        for seed in range(4):
+            z = np.random.default_rng(seed).normal(size=5)
+            named = {"beta": z[:2], "sigma": z[2], "weights": z[3:]}
+            named = {k: jnp.asarray(v) for k, v in named.items()}
+            expected = potential_energy(numpyro_model, (), pooled, named)
+            assert float(problem.potential(z)) == pytest.approx(float(expected), abs=1e-10)
+
+
+def test_numpyro_models_can_be_sampled():
+    problem = st.Problem.from_numpyro(numpyro_model, numpyro_shards())
+    result = st.sample(problem, st.Network.path(3), st.DADMMS(rho=5.0), draws=5, chains=2)
+    assert result.posterior["weights"].shape == (2, 5, 3, 3)
+    np.testing.assert_allclose(result.posterior["weights"].sum("weights_dim_0"), 1.0, rtol=1e-9)
+    assert (result.posterior["sigma"] > 0).all()
+
+
+def test_numpyro_models_with_local_latents_are_refused():
+    import numpyro
+    import numpyro.distributions as dist
+
+    def model(y):
+        with numpyro.plate("rows", len(y)):
+            z = numpyro.sample("z", dist.Normal())
+            numpyro.sample("y", dist.Normal(z), obs=y)
+
+    with pytest.raises(ValueError, match="may not grow with the rows"):
+        st.Problem.from_numpyro(model, {"a": {"y": np.ones(3)}, "b": {"y": np.ones(4)}})
+
+
+def test_gaussian_targets_are_problems():
+    problem = gaussian(np.array([[[2.0]], [[4.0]]]), np.array([[1.0], [5.0]]))
+    mean, covariance = problem.exact_posterior()
+    assert mean[0] == pytest.approx(1.0)
+    assert covariance[0, 0] == pytest.approx(1 / 6)
