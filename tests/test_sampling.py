@@ -217,8 +217,8 @@ def test_logistic_regression_matches_pooled_nuts():
     """Sites with 2 % to 40 % of the rows: means within 0.1 sd, variances within 15 %.
 
     rho is chosen for eta m = 0.1 at the largest curvature. The flattest direction then has an
-    autocorrelation time of 2 / (0.1 x 0.5) = 40 rounds, and 4 chains of 12,000 rounds are worth
-    1200 draws: Monte Carlo errors of 0.03 sd and, with NUTS's own, 5 % of a variance.
+    autocorrelation time of 2 / (0.1 x 0.4) = 50 rounds, and 4 chains of 12,000 rounds are worth
+    960 draws: Monte Carlo errors of 0.03 sd and, with NUTS's own, 5 % of a variance.
     """
     X, y, sites = logistic_rows()
     problem = st.models.logistic_regression(X / X.std(axis=0), y, sites)
@@ -226,7 +226,7 @@ def test_logistic_regression_matches_pooled_nuts():
     reference = pooled_nuts(problem, 8000)
     network = st.Network.ring(5)
     curvatures = np.linalg.eigvalsh(problem.hessians(reference.mean(axis=0)).sum(axis=0))
-    assert curvatures[0] > 0.5 * curvatures[-1]
+    assert curvatures[0] > 0.4 * curvatures[-1]
     rho = curvatures[-1] / (4 * network.num_edges * 0.1)
     result = st.sample(
         problem, network, st.DADMMS(rho=rho), draws=3000, chains=4, burn_in=400, thin=4
