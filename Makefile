@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/starlings demo --output output/demo
 
 test: $(STAMP)
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -154,6 +154,40 @@ def demo(
     run(output)
 
 
+@command
+def theory(
+    study: Annotated[Path, typer.Argument(help="A TOML file; see the examples.")],
+    rho: Annotated[float | None, typer.Option(help="The penalty instead of the study's.")] = None,
+) -> None:
+    """Print what the paper's theory says of a study: constants, condition, bound and rates."""
+    from rich.console import Console
+
+    from starlings.study import Study
+    from starlings.theory import convergence_report, print_report
+
+    plan = Study.read(study)
+    problem = plan.make_problem()
+    penalty = rho if rho is not None else getattr(plan.make_sampler(), "rho", None)
+    if penalty is None:
+        raise ValueError("the study's sampler has no `rho`; give one with --rho.")
+    network = plan.make_network(problem.sites)
+    print_report(convergence_report(problem, network, penalty), Console())
+
+
+@command
+def paper(
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments; all if none.")] = None,
+    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/paper"),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer trials, a smaller set.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Compute finished parts again.")] = False,
+) -> None:
+    """Reproduce the D-ADMMS paper: its figures, its numbers, and what holds of them."""
+    from starlings.experiments.runner import run
+
+    page = run(names, output, quick=quick, force=force)
+    typer.echo(f"The paper, beside what is true: {page}")
+
+
 def _print_table(table: Table) -> None:
     from rich.console import Console
 

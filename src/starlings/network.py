@@ -31,6 +31,8 @@ class Inbox(NamedTuple):
     """The sum of the neighbours' messages."""
     mix: Any
     """sum_j W_ij message_j over the neighbours and the agent itself, eq. (2)."""
+    max: Any = None
+    """The largest of the neighbours' messages, entry by entry."""
 
 
 class DisconnectedNetworkWarning(UserWarning):

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.network import Network
-from starlings.parameters import Parameter, Parameters
+from starlings.parameters import AffineParameters, Parameter, Parameters
 from starlings.shards import Rows, check_shards, count_rows, padded
 
 
@@ -284,6 +284,13 @@ class Problem:
         rows = {c: np.concatenate([s[c] for s in self.shards.values()]) for c in columns}
         return self._with_shards({"pooled": rows})
 
+    def affine(self, centre: Any, scale: Any) -> Problem:
+        """The same posterior in other coordinates: the flat vector is centre + scale z."""
+        parameters = AffineParameters(self.parameters, centre, scale)
+        likelihood = AffineLikelihood(self.log_likelihoods, parameters)
+        prior = AffinePrior(self.log_prior, parameters)
+        return Problem.from_flat(likelihood, prior, parameters, self.shards, self.is_quadratic)
+
     def _with_shards(self, shards: dict[str, Rows]) -> Problem:
         densities = (self.log_likelihoods, self.log_prior, self.parameters)
         return Problem.from_flat(*densities, shards, self.is_quadratic)
@@ -321,6 +328,30 @@ class UnconstrainedPrior:
     def __call__(self, z: jax.Array) -> jax.Array:
         """log p(z) with the log-determinant of the constraints."""
         return self.log_prior(self.parameters.constrain(z)) + self.parameters.log_determinant(z)
+
+
+@dataclass(frozen=True)
+class AffineLikelihood:
+    """A likelihood in affine coordinates."""
+
+    log_likelihoods: Callable[..., jax.Array]
+    parameters: AffineParameters
+
+    def __call__(self, z: jax.Array, rows: Rows) -> jax.Array:
+        """One log-likelihood per row."""
+        return self.log_likelihoods(self.parameters.moved(z), rows)
+
+
+@dataclass(frozen=True)
+class AffinePrior:
+    """A prior in affine coordinates, up to the constant log-determinant of the map."""
+
+    log_prior: Callable[..., jax.Array]
+    parameters: AffineParameters
+
+    def __call__(self, z: jax.Array) -> jax.Array:
+        """log p at the moved point."""
+        return self.log_prior(self.parameters.moved(z))
 
 
 def _check_quadratic(agents: Agent, quadratic: Quadratic) -> None:

@@ -34,6 +34,8 @@ DENSE_DIMENSION = 100
 MAX_ITERATIONS = 1000
 """Line-search steps included, which a start where a logistic is flat takes by the dozen."""
 SUFFICIENT_DECREASE = 1e-4
+TRUSTED_DECREMENT = 1e-4
+"""Below it phi could fall by 5e-9 at most, which rounding may hide: steps then go unchecked."""
 
 
 class ProximalResult(NamedTuple):
@@ -93,7 +95,8 @@ def minimise(objective, start: jax.Array, rounding: jax.Array) -> ProximalResult
         trial = state.point + state.scale * state.direction  # (3)
         value = objective(trial)
         wanted = SUFFICIENT_DECREASE * state.scale * state.decrement**2
-        accept = value <= state.value - wanted + slack
+        falls = value <= state.value - wanted + slack
+        accept = falls | ((state.decrement < TRUSTED_DECREMENT) & jnp.isfinite(value))
         shorter = state._replace(scale=state.scale / 2, iteration=state.iteration + 1)
         return jax.lax.cond(
             accept,

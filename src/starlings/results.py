@@ -61,6 +61,11 @@ class Result:
         """Version, sampler, seed, network and schedule."""
         return dict(self.tree["posterior"].attrs)
 
+    def note(self, name: str, value: Any) -> None:
+        """Keep something more about how the draws were made, as JSON in the attributes."""
+        for group in ("posterior", "sample_stats"):
+            self.tree[group].attrs[name] = json.dumps(value)
+
     def to_arviz(self) -> Any:
         """What the installed ArviZ works on: InferenceData for 0.x, the DataTree for 1.x."""
         import arviz

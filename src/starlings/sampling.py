@@ -20,6 +20,7 @@ from starlings.rounds import Round, chain_keys
 from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
 from starlings.samplers import SAMPLERS
+from starlings.tuning import tune
 
 
 class InterruptedWarning(UserWarning):
@@ -46,7 +47,8 @@ def sample(
         problem: the model and the rows of every site.
         network: who talks to whom; nodes are matched to sites by name, or by position where they
             are numbered 0..N-1.
-        sampler: `DADMMS(rho=...)` or one of its sisters.
+        sampler: `DADMMS(rho=...)` or one of its sisters. By default D-ADMMS, tuned to the problem
+            by the agents themselves: see `starlings.tuning`.
         draws: draws kept of each chain.
         chains: independent replicas of the whole network.
         burn_in: rounds dropped before the first draw.
@@ -66,6 +68,9 @@ def sample(
         raise ValueError(f"`seed` must be below 2**63, got {seed}.")
     check_choice(("float64", "float32"), precision=precision)
     network = _matched(problem, network)
+    tuning = tune(problem, network) if sampler is None else None
+    if tuning is not None:
+        problem, sampler = tuning.problem(problem), tuning.sampler()
     check_sampler(problem, network, sampler)
     with jax.enable_x64(precision == "float64"):
         agents = problem.agents(network, np.dtype(precision))
@@ -78,7 +83,10 @@ def sample(
             InterruptedWarning,
             stacklevel=2,
         )
-    return Result.assemble(problem, network, sampler, schedule, seed, precision, recording)
+    result = Result.assemble(problem, network, sampler, schedule, seed, precision, recording)
+    if tuning is not None:
+        result.note("tuning", tuning.record())
+    return result
 
 
 def _matched(problem: Problem, network: Network) -> Network:

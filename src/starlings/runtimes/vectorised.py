@@ -67,16 +67,17 @@ class Wiring(NamedTuple):
     def deliver(self, messages: jax.Array) -> Inbox:
         """The inbox of every agent, from the messages (agent, floats) of one round."""
         if self.adjacency is not None:
-            return Inbox(sum=self.adjacency @ messages, mix=self.mixing @ messages)
+            linked = self.adjacency[:, :, None] > 0
+            largest = jnp.max(jnp.where(linked, messages, -jnp.inf), axis=1)
+            return Inbox(self.adjacency @ messages, self.mixing @ messages, largest)
         sent = messages[self.senders]
-        add = partial(
-            jax.ops.segment_sum,
-            segment_ids=self.receivers,
-            num_segments=len(messages),
-            indices_are_sorted=True,
+        where = (self.receivers, len(messages), True)
+        mixed = jax.ops.segment_sum(self.weights[:, None] * sent, *where)
+        return Inbox(
+            sum=jax.ops.segment_sum(sent, *where),
+            mix=mixed + self.own_weights[:, None] * messages,
+            max=jax.ops.segment_max(sent, *where),
         )
-        mixed = add(self.weights[:, None] * sent) + self.own_weights[:, None] * messages
-        return Inbox(sum=add(sent), mix=mixed)
 
 
 class Flock(NamedTuple):

@@ -1,0 +1,76 @@
+"""How a claim is judged: a criterion that a table of numbers meets or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+BASELINES = ["D-SGLD", "D-SGHMC", "D-ULA"]
+SAMPLERS = ["D-ADMMS", *BASELINES]
+
+
+class Verdict(NamedTuple):
+    """Whether a claim holds in one setting, and the numbers that say so."""
+
+    setting: str
+    numbers: Mapping[str, float] | pd.Series
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, and when we call it true."""
+
+    text: str
+    criterion: str
+    applies_to: str
+    """The experiments whose names start like this."""
+    judge: Callable[[pd.DataFrame], Iterator[Verdict]]
+
+
+def judge(claims: Iterable[Claim], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Each claim on each table that it applies to, by the name of the experiment."""
+    rows = [
+        {
+            "claim": claim.text,
+            "criterion": claim.criterion,
+            "experiment": name,
+            "setting": verdict.setting,
+            "numbers": ", ".join(f"{k}: {_number(v)}" for k, v in verdict.numbers.items()),
+            "holds": bool(verdict.holds),
+        }
+        for claim in claims
+        for name, table in tables.items()
+        if name.startswith(claim.applies_to)
+        for verdict in claim.judge(table)
+    ]
+    columns = ["claim", "criterion", "experiment", "setting", "numbers", "holds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def summarise(judged: pd.DataFrame) -> pd.DataFrame:
+    """One line per claim: in how many settings it holds."""
+    counts = judged.groupby(["claim", "criterion"], sort=False)["holds"].agg(["sum", "count"])
+    verdicts = [_verdict(int(held), int(count)) for held, count in counts.to_numpy()]
+    return counts.reset_index()[["claim", "criterion"]].assign(verdict=verdicts)
+
+
+def coverage(table: pd.DataFrame) -> float:
+    """The share of Monte Carlo points within the 95 % band of their estimator."""
+    slack = 1e-9 * table["expected"]
+    inside = table["monte_carlo"].between(table["low"] - slack, table["high"] + slack)
+    return float(inside.mean())
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if np.isfinite(value) else "never"
+
+
+def _verdict(held: int, count: int) -> str:
+    if held == count:
+        return "holds"
+    return f"holds in {held} of {count} settings" if held else "does not hold"

@@ -1,0 +1,143 @@
+"""From names of experiments to a folder: tables, figures, the claims, and a page of all that.
+
+A part is finished when its table lies beside a fingerprint of what made it: the experiment, how
+much of it, the seed and the version. What is finished is kept, so a run that was interrupted, or
+asked for more, goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import starlings
+from starlings.experiments import claims, page, registry
+from starlings.experiments.base import Experiment, Report, Settings
+from starlings.experiments.style import figure_style, save_figure
+
+DIGITS = "%.9g"
+
+
+def run(
+    names: Sequence[str] | None = None,
+    output: Path | str = Path("output/paper"),
+    *,
+    quick: bool = False,
+    force: bool = False,
+    seed: int = 10,
+    progress: bool | None = None,
+) -> Path:
+    """Make the figures of the paper and return the path of the page that shows them.
+
+    Args:
+        names: which experiments; all of them if None.
+        output: the folder, made if it is not there.
+        quick: fewer trials and, without names, a smaller set.
+        force: compute finished parts again.
+        seed: of the trials; the data have their own.
+        progress: progress bars; by default where there is a terminal.
+    """
+    settings, folder = Settings(quick=quick, seed=seed), Path(output)
+    chosen = registry.select(names, quick)
+    folder.mkdir(parents=True, exist_ok=True)
+    with progress_board(chosen, progress) as reports:
+        for experiment in chosen:
+            make(experiment, settings, folder, reports[experiment.name], force)
+    return write_summary(settings, folder)
+
+
+def make(
+    experiment: Experiment, settings: Settings, folder: Path, report: Report, force: bool = False
+) -> None:
+    """Compute an experiment's table unless it is finished, and draw what is missing."""
+    if force or not is_finished(experiment, settings, folder):
+        _forget(experiment, folder)
+        table = experiment.compute(settings, report)
+        table.to_csv(folder / f"{experiment.name}.csv", index=False, float_format=DIGITS)
+        _fingerprint_path(experiment, folder).write_text(_fingerprint(experiment, settings))
+    stem = folder / experiment.name
+    if not all(stem.with_name(f"{stem.name}.{kind}").exists() for kind in ("png", "svg")):
+        table = read_table(experiment, folder)
+        with figure_style():
+            figure = experiment.draw(table)
+        if experiment.extras is not None:
+            experiment.extras(table, stem)
+        save_figure(figure, stem)
+    report(1, 1)
+
+
+def is_finished(experiment: Experiment, settings: Settings, folder: Path) -> bool:
+    """Whether the folder has the table that these settings would make."""
+    path = _fingerprint_path(experiment, folder)
+    table = folder / f"{experiment.name}.csv"
+    wanted = _fingerprint(experiment, settings)
+    return table.exists() and path.exists() and path.read_text() == wanted
+
+
+def read_table(experiment: Experiment, folder: Path) -> pd.DataFrame:
+    """The saved table."""
+    return pd.read_csv(folder / f"{experiment.name}.csv")
+
+
+def write_summary(settings: Settings, folder: Path) -> Path:
+    """The claims, judged from all finished tables, and the page."""
+    finished = [e for e in registry.experiments().values() if is_finished(e, settings, folder)]
+    tables = {e.name: read_table(e, folder) for e in finished}
+    judged = claims.judge_all(tables)
+    judged.to_csv(folder / "claims.csv", index=False)
+    return page.write(folder, finished, tables, judged, settings)
+
+
+def _forget(experiment: Experiment, folder: Path) -> None:
+    for kind in ("json", "csv", "png", "svg", "gif"):
+        (folder / f"{experiment.name}.{kind}").unlink(missing_ok=True)
+
+
+def _fingerprint_path(experiment: Experiment, folder: Path) -> Path:
+    return folder / f"{experiment.name}.json"
+
+
+def _fingerprint(experiment: Experiment, settings: Settings) -> str:
+    made_by: dict[str, Any] = {
+        "experiment": experiment.name,
+        "quick": settings.quick,
+        "trials": settings.trials,
+        "seed": settings.seed,
+        "version": starlings.__version__,
+    }
+    return json.dumps(made_by, indent=2) + "\n"
+
+
+@contextlib.contextmanager
+def progress_board(
+    chosen: Sequence[Experiment], wanted: bool | None
+) -> Iterator[dict[str, Report]]:
+    """A bar for each experiment, or reports that nobody sees."""
+    if wanted is None:
+        wanted = sys.stderr.isatty()
+    if not wanted:
+        yield {e.name: lambda done, total: None for e in chosen}
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+
+        def report_to(name: str) -> Report:
+            task = bars.add_task(name, total=None, start=False)
+
+            def report(done: int, total: int) -> None:
+                if not bars.tasks[task].started:
+                    bars.start_task(task)
+                bars.update(task, completed=done, total=total)
+
+            return report
+
+        yield {e.name: report_to(e.name) for e in chosen}

@@ -1,0 +1,114 @@
+"""Sums over the whole network, exact and the same in every bit, by neighbours talking.
+
+Agents are numbered, as their noise already needs. Let the level of an agent be its distance from
+agent 0 (any other would do), learnt by a flood:
+
+    level_0 = 0,   level_i = 1 + min_j level_j                                              (1)
+
+A sum then climbs the levels: in its turn each agent sends its part to all its neighbours on the
+level below it, in equal shares, so that nothing is lost or counted twice,
+
+    part_i += sum of (part_j / number of j's parents) over neighbours j one level above     (2)
+
+and agent 0's total floods back as it is, so that all agents hold the same bits. Both ways take as
+many rounds as there are levels. Agent 0 sees sums of parts and no agent's own value, unless that
+agent is its only neighbour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.network import Network
+from starlings.runtimes.vectorised import Wiring
+
+
+@dataclass
+class Ledger:
+    """What has been sent so far."""
+
+    rounds: int = 0
+    messages: int = 0
+    floats: int = 0
+
+    def add(self, rounds: int, messages: int, floats_each: int) -> None:
+        """Count some rounds in which `messages` were sent in all."""
+        self.rounds += rounds
+        self.messages += messages
+        self.floats += messages * floats_each
+
+
+@dataclass
+class Gossip:
+    """The levels of a connected network, and the sums that they make possible."""
+
+    network: Network
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def __post_init__(self) -> None:
+        if self.network.num_edges == 0 and self.network.size > 1:
+            raise ValueError("sums over a network need edges: these agents never hear of another.")
+        self.wiring = Wiring.of(self.network, np.float64)
+        self.links = int(self.network.degrees.sum())
+        self.level = self._flood_levels()
+        self.depth = int(self.level.max())
+        self.parents = self._count_parents()
+
+    def sum(self, parts: jax.Array) -> jax.Array:
+        """The sum of parts (agent, ...) over the agents, as every agent holds it: (agent, ...)."""
+        flat = parts.reshape(len(parts), -1)
+        total = _climb(self.wiring, self.level, self.parents, self.depth, flat)
+        self.ledger.add(self.depth, self.links, flat.shape[1])
+        return self.flood(total).reshape(parts.shape)
+
+    def flood(self, values: jax.Array) -> jax.Array:
+        """Agent 0's value at every agent."""
+        flat = values.reshape(len(values), -1)
+        self.ledger.add(self.depth, self.links, flat.shape[1])
+        return _descend(self.wiring, self.level, self.depth, flat).reshape(values.shape)
+
+    def _flood_levels(self) -> jax.Array:
+        """Eq. (1); N - 1 rounds are enough for any graph, and nobody has to know its diameter."""
+        size = self.network.size
+        start = jnp.where(jnp.arange(size)[:, None] == 0, 0.0, jnp.inf)
+
+        def relax(_, level):
+            return jnp.minimum(level, 1 - self.wiring.deliver(-level).max)  # (1)
+
+        level = jax.lax.fori_loop(0, max(size - 1, 0), relax, start)
+        self.ledger.add(size - 1, (size - 1) * self.links, 1)
+        return level[:, 0].astype(int)
+
+    def _count_parents(self) -> jax.Array:
+        """How many neighbours are one level nearer to agent 0: each announces its level."""
+        announced = jax.nn.one_hot(self.level, self.depth + 1, dtype=jnp.float64)
+        around = self.wiring.deliver(announced).sum
+        self.ledger.add(1, self.links, 1)
+        return around[jnp.arange(self.network.size), self.level - 1]
+
+
+@jax.jit
+def _climb(wiring: Wiring, level: Any, parents: Any, depth: Any, parts: jax.Array) -> jax.Array:
+    def turn(step, parts):
+        sending = depth - step
+        share = parts / jnp.maximum(parents, 1)[:, None]
+        sent = jnp.where((level == sending)[:, None], share, 0.0)
+        heard = wiring.deliver(sent).sum
+        return parts + jnp.where((level == sending - 1)[:, None], heard, 0.0)  # (2)
+
+    return jax.lax.fori_loop(0, depth, turn, parts)
+
+
+@jax.jit
+def _descend(wiring: Wiring, level: Any, depth: Any, values: jax.Array) -> jax.Array:
+    def turn(step, values):
+        sent = jnp.where((level == step)[:, None], values, -jnp.inf)
+        heard = wiring.deliver(sent).max
+        return jnp.where((level == step + 1)[:, None], heard, values)
+
+    return jax.lax.fori_loop(0, depth, turn, values)

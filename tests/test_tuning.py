@@ -1,0 +1,142 @@
+"""Tuning without a coordinator: exact sums, the mode, the metric, the penalty, the draws."""
+
+from __future__ import annotations
+
+import json
+
+import jax
+import jax.numpy as jnp
+import networkx as nx
+import numpy as np
+import pytest
+
+import starlings as st
+from conftest import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
+from starlings.gossip import Gossip
+from starlings.theory import law
+from starlings.tuning import TuningError, tune
+
+GRAPHS = {
+    "irregular": irregular_graph(),
+    "ring": nx.cycle_graph(7),
+    "star": nx.star_graph(5),
+    "path": nx.path_graph(6),
+    "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 3)),
+    "complete": nx.complete_graph(5),
+    "one agent": nx.path_graph(1),
+}
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_sums_are_right_and_the_same_in_every_bit(graph):
+    network = st.Network(GRAPHS[graph])
+    parts = np.random.default_rng(0).normal(size=(network.size, 4, 3)) * 10.0 ** np.arange(3)
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        total = np.asarray(gossip.sum(jnp.asarray(parts)))
+    np.testing.assert_allclose(total[0], parts.sum(axis=0), rtol=1e-13, atol=1e-12)
+    assert all(np.array_equal(total[0], copy) for copy in total)
+    levels = nx.single_source_shortest_path_length(network.graph, network.nodes[0])
+    assert gossip.level.tolist() == [levels[node] for node in network.nodes]
+
+
+def test_the_ledger_counts_rounds_messages_and_floats():
+    network = st.Network.path(4)  # 3 levels, 6 directed links
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        before = (gossip.ledger.rounds, gossip.ledger.messages, gossip.ledger.floats)
+        assert before == (3 + 1, 3 * 6 + 6, 3 * 6 + 6)
+        gossip.sum(jnp.ones((4, 5)))
+    after = (gossip.ledger.rounds, gossip.ledger.messages, gossip.ledger.floats)
+    assert np.subtract(after, before).tolist() == [6, 12, 60]
+
+
+def test_sums_need_edges():
+    with pytest.warns(UserWarning, match="will not agree"):
+        network = st.Network.no_edges(3)
+    with pytest.raises(ValueError, match="need edges"):
+        Gossip(network)
+
+
+def test_quadratic_problems_are_solved_in_one_newton_step():
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    tuning = tune(problem, network)
+    mean, covariance = problem.exact_posterior()
+    np.testing.assert_allclose(tuning.centre, mean, rtol=1e-9)
+    np.testing.assert_allclose(tuning.scale @ tuning.scale.T, covariance, rtol=1e-9)
+    assert tuning.newton_iterations == 1
+
+
+def test_the_prediction_is_the_exact_law_on_quadratic_problems():
+    problem, network = paper_problem(5), st.Network.ring(5)
+    tuning = tune(problem, network)
+    exact = law(tuning.problem(problem), network, tuning.sampler())
+    limit = exact.stationary()
+    found = limit.worst_agent_w2(np.zeros(2), np.eye(2)) / np.sqrt(2)
+    assert tuning.predicted_w2 == pytest.approx(found, rel=1e-6)
+    slowest = max(exact.autocorrelation_rounds(i).max() for i in range(5))
+    assert tuning.predicted_rounds_per_draw == pytest.approx(slowest, rel=1e-6)
+    assert 4 * tuning.rho * network.num_edges * tuning.step == pytest.approx(1.0)
+
+
+def test_affine_coordinates_keep_the_posterior():
+    X, y, sites = logistic_rows(60)
+    problem = st.models.linear_regression(X, y, sites)
+    random = np.random.default_rng(0)
+    centre, scale = random.normal(size=4), random.normal(size=(4, 4))
+    moved = problem.affine(centre, scale)
+    for _ in range(3):
+        z = random.normal(size=4)
+        assert moved.potential(z) == pytest.approx(problem.potential(centre + scale @ z), rel=1e-12)
+        values = moved.constrain(z)
+        np.testing.assert_allclose(values["sigma"], problem.constrain(centre + scale @ z)["sigma"])
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(moved.parameters.unconstrain(values), z, rtol=1e-8)
+
+
+def uncentred_problem():
+    """A regression on the calendar year: intercept and slope are correlated by -0.99999."""
+    random = np.random.default_rng(0)
+    year = np.arange(1952.0, 2014.0)
+    temperature = 9.3 + 0.018 * (year - 1980) + random.normal(size=len(year))
+    design = np.column_stack([np.ones_like(year), year])
+    sites = random.permutation(np.arange(len(year)) % 8)
+    return st.models.linear_regression(design, temperature, sites, prior_var=1e4)
+
+
+def test_uncentred_regressors_need_nothing_from_the_user():
+    """Against a pooled Laplace approximation, whose t-like tails the limits leave room for."""
+    problem, network = uncentred_problem(), st.Network.ring(8)
+    tuning = tune(problem, network)
+    pooled = problem.hessians(tuning.centre).sum(axis=0)
+    np.testing.assert_allclose(tuning.scale.T @ pooled @ tuning.scale, np.eye(3), atol=1e-5)
+    result = st.sample(problem, network, draws=2000, chains=4, thin=5)
+    sd = np.sqrt(np.diag(np.linalg.inv(pooled)))[:2]
+    draws = result.posterior["beta"].values.reshape(-1, 8, 2)
+    covariance = np.linalg.inv(pooled)
+    correlation = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
+    assert correlation < -0.9999
+    assert np.corrcoef(draws[:, 0].T)[0, 1] == pytest.approx(correlation, abs=1e-5)
+    assert (np.abs(draws.mean(axis=0) - tuning.centre[:2]) < 0.15 * sd).all()
+    assert (np.abs(draws.std(axis=0) / sd - 1) < 0.12).all()
+    assert json.loads(result.attrs["tuning"])["rho"] == pytest.approx(tuning.rho)
+
+
+def test_a_potential_that_is_not_convex_gets_a_floor_on_rho():
+    """One agent's potential is a saddle; only the sum is a proper posterior."""
+    hessians = np.array([[[6.0, 0.0], [0.0, -2.0]], [[-1.0, 0.0], [0.0, 8.0]], np.eye(2)])
+    network = st.Network.path(3)
+    tuning = tune(st.models.gaussian(hessians), network)
+    scaled = tuning.scale.T @ hessians @ tuning.scale
+    lowest = np.linalg.eigvalsh(scaled).min(axis=1)
+    assert lowest.min() < 0
+    assert (2 * tuning.rho * network.degrees + lowest > 0).all()
+    assert tuning.rho >= 2 * (-lowest / network.degrees).max()
+
+
+def test_an_improper_posterior_is_refused():
+    problem = st.Problem(
+        lambda p, row: p["x"] * row["s"], lambda p: 0.0, {"x": ()}, [{"s": [1.0]}, {"s": [2.0]}]
+    )
+    with pytest.raises(TuningError, match="no mode was found"):
+        tune(problem, st.Network.path(2))
