@@ -140,3 +140,28 @@ def test_an_improper_posterior_is_refused():
     )
     with pytest.raises(TuningError, match="no mode was found"):
         tune(problem, st.Network.path(2))
+
+
+def test_a_study_without_a_sampler_is_tuned(tmp_path):
+    from pathlib import Path
+
+    from typer.testing import CliRunner
+
+    from starlings.cli import app
+
+    text = (Path(__file__).parents[1] / "examples" / "meters.toml").read_text()
+    before, _, rest = text.partition("[sampler]")
+    data = Path(__file__).parents[1] / "examples" / "meters.csv"
+    (tmp_path / "meters.csv").write_text(data.read_text())
+    (tmp_path / "meters.toml").write_text(before + rest[rest.index("[run]") :])
+    output = tmp_path / "out.nc"
+    options = ["--draws", "400", "--output", str(output)]
+    run = CliRunner().invoke(app, ["sample", str(tmp_path / "meters.toml"), *options])
+    assert run.exit_code == 0, run.output
+    result = st.load(output)
+    tuning = json.loads(result.attrs["tuning"])
+    found = result.posterior["beta"].mean(("chain", "draw")).values
+    sd = np.sqrt(np.diag(np.array(tuning["scale"]) @ np.array(tuning["scale"]).T))
+    # 4 x 400 draws, 5 rounds apart
+    errors = sd * np.sqrt(tuning["predicted_rounds_per_draw"] / (1600 * 5))
+    assert (np.abs(found - tuning["centre"]) < 5 * errors + 0.05 * sd).all()

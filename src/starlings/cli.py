@@ -169,7 +169,7 @@ def theory(
     problem = plan.make_problem()
     penalty = rho if rho is not None else getattr(plan.make_sampler(), "rho", None)
     if penalty is None:
-        raise ValueError("the study's sampler has no `rho`; give one with --rho.")
+        raise ValueError("the study names no sampler with a `rho`; give one with --rho.")
     network = plan.make_network(problem.sites)
     print_report(convergence_report(problem, network, penalty), Console())
 

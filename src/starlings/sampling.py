@@ -71,6 +71,8 @@ def sample(
     tuning = tune(problem, network) if sampler is None else None
     if tuning is not None:
         problem, sampler = tuning.problem(problem), tuning.sampler()
+        if _is_shown(progress):
+            print(tuning.summary(), file=sys.stderr)
     check_sampler(problem, network, sampler)
     with jax.enable_x64(precision == "float64"):
         agents = problem.agents(network, np.dtype(precision))
@@ -141,12 +143,14 @@ def _shape_or_type(value: Any) -> str:
     return type(value).__name__ if shape is None else f"shape {shape}"
 
 
+def _is_shown(progress: bool | None) -> bool:
+    return sys.stderr.isatty() if progress is None else progress
+
+
 @contextlib.contextmanager
 def progress_bar(rounds: int, wanted: bool | None) -> Iterator[vectorised.Progress | None]:
     """A bar with rounds, rounds per second and disagreement, or None."""
-    if wanted is None:
-        wanted = sys.stderr.isatty()
-    if not wanted:
+    if not _is_shown(wanted):
         yield None
         return
     from rich.console import Console

@@ -9,7 +9,8 @@
     [network]   graph = "ring" or another helper of `Network`, with its keywords, over the sites in
                 sorted order; or edges = [["north", "south"], ...] between sites by name.
     [sampler]   name = "dadmms" or another of `starlings samplers`, and its fields; a schedule is a
-                table such as step_size = {scale = 0.1, exponent = 0.5}.
+                table such as step_size = {scale = 0.1, exponent = 0.5}. Without this section the
+                agents tune D-ADMMS themselves.
     [run]       any of draws, chains, burn_in, thin, seed and precision, as in `sample`; output =
                 the netCDF file to write. The section may be left out.
 
@@ -86,7 +87,7 @@ class NetworkSection:
 class SamplerSection:
     """[sampler]; `options` are the sampler's fields."""
 
-    name: str
+    name: str | None = None
     options: Table = field(default_factory=dict)
 
 
@@ -119,7 +120,7 @@ class Study:
     def read(cls, path: str | Path) -> Study:
         """Read a TOML file, refusing any name or type in it that has no meaning."""
         kinds = {name: kind for name, kind in typing.get_type_hints(cls).items() if name != "path"}
-        sections = read_sections(Path(path), kinds, optional=["run"])
+        sections = read_sections(Path(path), kinds, optional=["sampler", "run"])
         parts = {
             name: section.read(kinds[name], _option_keys(section))
             for name, section in sections.items()
@@ -153,7 +154,9 @@ class Study:
         return network.matched_to(sites)
 
     def make_sampler(self) -> Any:
-        """The sampler; tables among its fields become schedules."""
+        """The sampler, or None to have it tuned; tables among its fields become schedules."""
+        if self.sampler.name is None:
+            return None
         fields = {
             name: self._schedule(name, value) if isinstance(value, dict) else value
             for name, value in self.sampler.options.items()
@@ -181,7 +184,8 @@ def _option_keys(section: Section) -> dict[str, Key]:
     if section.name == "run":
         return keys_of(sample, besides=SUPPLIED)
     by_edges = section.name == "network" and "graph" not in section.table
-    if section.name not in CHOOSERS or by_edges:
+    tuned = section.name == "sampler" and not section.table
+    if section.name not in CHOOSERS or by_edges or tuned:
         return {}
     return keys_of(section.choice(*CHOOSERS[section.name]), besides=SUPPLIED)
 
