@@ -215,12 +215,12 @@ def summary_table(result: Result) -> Table:
 
 def _entries(result: Result) -> Iterator[tuple[str, np.ndarray]]:
     """Every scalar entry by name, with its draws of dimensions (chain, draw, agent)."""
+    from starlings.diagnostics import entry_names
+
     for name, variable in result.posterior.items():
-        shape = variable.dims[3:]
-        flat = variable.stack(entry=shape) if shape else variable.expand_dims(entry=[()], axis=-1)
-        for index in range(flat.sizes["entry"]):
-            label = ", ".join(str(part) for part in flat.entry.values[index])
-            yield f"{name}[{label}]" if label else str(name), flat.isel(entry=index).values
+        flat = variable.values.reshape(*variable.shape[:3], -1)
+        for index, entry in enumerate(entry_names(str(name), variable)):
+            yield entry, flat[..., index]
 
 
 def run_summary(result: Result) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 import starlings
+from starlings.diagnostics import Check, check
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.runtimes.recording import Record, Recording, Schedule
@@ -65,6 +67,16 @@ class Result:
         """Keep something more about how the draws were made, as JSON in the attributes."""
         for group in ("posterior", "sample_stats"):
             self.tree[group].attrs[name] = json.dumps(value)
+
+    def check(self, reference: Mapping[str, Any] | None = None) -> Check:
+        """Converged, agreed, right? Print what comes back for a verdict in words.
+
+        Args:
+            reference: draws from elsewhere (pooled, where that is allowed), by parameter name,
+                with one draw per first index.
+        """
+        tuning = json.loads(self.attrs.get("tuning", "{}"))
+        return check(self.posterior, tuning.get("predicted_w2"), reference)
 
     def to_arviz(self) -> Any:
         """What the installed ArviZ works on: InferenceData for 0.x, the DataTree for 1.x."""
