@@ -6,11 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from starlings.experiments import claims, evolution, linear, registry, released, runner
+from starlings.experiments import (
+    claims,
+    evolution,
+    linear,
+    page,
+    registry,
+    released,
+    runner,
+    theorem,
+)
 from starlings.experiments.base import Experiment, Settings
 from starlings.experiments.curves import Path, Start, exact_paths, fitted_paths, simulate
 from starlings.experiments.data import TOPOLOGIES, linear_problem, topology
-from starlings.experiments.style import figure_style, panel_grid, save_figure
+from starlings.experiments.markdown import claims_page
+from starlings.experiments.style import METHODS, figure_style, log_axis, panel_grid, save_figure
 from starlings.samplers import CADMM, DADMMS
 from starlings.theory import gaussian_w2
 
@@ -76,7 +86,8 @@ def extreme_points(
 def test_monte_carlo_lies_within_sampling_error_of_the_exact_law():
     """One test of all methods, graphs, targets and rounds at a false-alarm rate of 1 %."""
     problem = linear_problem(5, 50)
-    pairs = [(n, m, s) for n in TOPOLOGIES for m, s in linear.methods(n, 5).items()]
+    networks = {name: topology(name, 5) for name in TOPOLOGIES}
+    pairs = [(n, m, s) for n in networks for m, s in linear.methods(n, networks[n]).items()]
     points = len(pairs) * 2 * 3
     found = [
         f"{method}: {place}"
@@ -143,7 +154,7 @@ def linear_rows(**finals: float) -> pd.DataFrame:
         for method, last in methods.items()
         for k, w2 in enumerate((10.0, last if name == "ring" else 5.0, last))
     ]
-    return pd.DataFrame(rows).assign(radius=0.01)
+    return pd.DataFrame(rows).assign(radius=0.01, largest_entry=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +172,72 @@ def test_verdict_turns_with_the_numbers(claim, change):
     assert not judged(linear_rows(**change), claim)
 
 
+def test_speed_is_judged_for_the_average_too():
+    table = linear_rows()
+    slow = (table["target"] == "average") & (table["method"] == "D-ADMMS")
+    table.loc[slow, "exact"] = 9.0
+    rows = claims.judge_all({"fig-linear-100-50": table})
+    speeds = rows[rows["claim"].str.startswith("On rings D-ADMMS converges faster")]
+    assert dict(zip(speeds["setting"], speeds["holds"], strict=True)) == {
+        "ring, agent": True,
+        "ring, average": False,
+    }
+
+
+def test_small_entries_are_judged_by_the_largest():
+    claim = "With 100 agents the entries"
+    assert judged(linear_rows(), claim)
+    assert not judged(linear_rows().assign(largest_entry=1.1e-3), claim)
+
+
+def test_claims_page_names_the_settings_that_fail():
+    columns = ["claim", "criterion", "experiment", "setting", "numbers", "holds"]
+    rows = [
+        ("It is fast.", "Quick.", "fig-a", "ring", "x: 1", True),
+        ("It is fast.", "Quick.", "fig-b", "ring", "x: 2", False),
+        ("It is fast.", "Quick.", "fig-b", "complete", "x: 3", False),
+    ]
+    text = claims_page(pd.DataFrame(rows, columns=columns), Settings())
+    assert text.startswith("Made by `starlings paper` (100 trials)")
+    assert text.splitlines()[-1] == (
+        "| It is fast.<br>*Quick.* | holds in 1 of 3 settings; not in b (ring; complete) "
+        "| b (ring): x: 2<br>a (ring): x: 1 |"
+    )
+
+
+@pytest.fixture(scope="module")
+def theorem_table() -> pd.DataFrame:
+    return theorem.compute(Settings(quick=True), unseen)
+
+
+def test_distance_from_the_own_limit_is_below_its_guarantee(theorem_table):
+    assert (theorem_table["own"] <= theorem_table["envelope"]).all()
+    assert (theorem_table["own"] <= theorem_table["own"].iloc[0] * 20).all()
+    assert theorem_table.groupby("case")["own"].last().max() < 0.01
+
+
+def test_theorem_applies_to_the_worked_examples_and_says_little(theorem_table):
+    rows = claims.judge_all({"fig-theorem": theorem_table})
+    applies, useful = (rows[rows["claim"].str.startswith(f"The {s}")] for s in ("conv", "theorem"))
+    assert applies["holds"].tolist() == [True, True, False]
+    assert useful["holds"].tolist() == [False, False]
+
+
+def test_theorem_figure_has_no_colour_of_another_method(theorem_table):
+    with figure_style():
+        figure = theorem.draw(theorem_table)
+    used = {line.get_color() for axis in figure.axes for line in axis.lines}
+    assert used & {style.colour for style in METHODS.values()} == {METHODS["D-ADMMS"].colour}
+
+
+def test_log_axis_has_labels_on_two_decades_and_a_half():
+    _, axes = panel_grid(1, 1)
+    axes[0, 0].set_ylim(0.015, 6.0)
+    log_axis(axes[0, 0])
+    ticks = axes[0, 0].get_yticks()
+    assert np.sum((ticks > 0.015) & (ticks < 6)) >= 5
+
+
 def test_summary_counts_settings():
     rows = pd.DataFrame({"claim": list("aabbc"), "criterion": "x", "holds": [1, 0, 1, 1, 0]})
     verdicts = claims.summarise(rows.astype({"holds": bool}))["verdict"].tolist()
@@ -169,7 +246,7 @@ def test_summary_counts_settings():
 
 def test_claims_of_the_small_network(linear_table):
     rows = claims.judge_all({"fig-linear-5-50": linear_table}).set_index("claim")["holds"]
-    assert rows["On rings D-ADMMS converges faster than D-SGLD, D-SGHMC and D-ULA."]
+    assert rows["On rings D-ADMMS converges faster than D-SGLD, D-SGHMC and D-ULA."].all()
     assert rows["Without edges ADMM and D-ADMMS are the same."].all()
     assert not rows["On rings so is the average (shown, not stated)."]
     assert claims.coverage(linear_table) > 0.85
@@ -219,7 +296,7 @@ def test_runner_writes_everything_and_computes_once(tiny_registry, tmp_path):
     page = runner.run(None, tmp_path, progress=False)
     made = {path.name for path in tmp_path.iterdir()}
     files = {f"fig-{n}.{kind}" for n in ("one", "two") for kind in ("csv", "json", "png", "svg")}
-    assert made == files | {"claims.csv", "index.html"}
+    assert made == files | {"claims.csv", "claims.md", "index.html"}
     text = page.read_text()
     assert text.count("data:image/png;base64,") == 2
     assert "a &lt;claim&gt;" in text
@@ -238,9 +315,39 @@ def test_runner_draws_a_lost_figure_from_the_table(tiny_registry, tmp_path):
 def test_runner_recomputes_when_forced_or_changed(tiny_registry, tmp_path):
     runner.run(["fig-one"], tmp_path, progress=False)
     runner.run(["fig-one"], tmp_path, force=True, progress=False)
-    runner.run(None, tmp_path, quick=True, progress=True)
+    runner.run(["fig-one"], tmp_path, seed=11, progress=False)
     assert tiny_registry == ["fig-one"] * 3
-    assert "a quick run" in (tmp_path / "index.html").read_text()
+
+
+def test_runner_recomputes_when_the_module_changed(tiny_registry, tmp_path, monkeypatch):
+    runner.run(["fig-one"], tmp_path, progress=False)
+    monkeypatch.setattr(runner.inspect, "getsource", lambda module: "other code")
+    runner.run(["fig-one"], tmp_path, progress=False)
+    assert tiny_registry == ["fig-one"] * 2
+
+
+def test_quick_run_does_not_write_over_a_full_one(tiny_registry, tmp_path):
+    runner.run(["fig-two"], tmp_path, progress=False)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="holds a full run"):
+        runner.run(None, tmp_path, quick=True, progress=False)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_full_run_follows_a_quick_one(tiny_registry, tmp_path):
+    page = runner.run(None, tmp_path, quick=True, progress=True)
+    assert "a quick run" in page.read_text()
+    runner.run(None, tmp_path, progress=False)
+    assert tiny_registry == ["fig-one", "fig-one", "fig-two"]
+    assert "a quick run" not in page.read_text()
+
+
+def test_page_says_what_is_ours(linear_table, tmp_path):
+    (large,) = (e for e in linear.EXPERIMENTS if e.name == "fig-linear-100-50")
+    text = page.write(
+        tmp_path, [large], {large.name: linear_table}, claims.judge_all({}), Settings()
+    )
+    assert "exponents of D-ULA, 0.9 and 0.9, are ours" in text.read_text()
 
 
 def test_unknown_name_is_refused_with_the_nearest(tiny_registry, tmp_path):
@@ -252,7 +359,11 @@ def test_unknown_name_is_refused_with_the_nearest(tiny_registry, tmp_path):
 def test_quick_run_of_a_real_experiment(tmp_path):
     page = runner.run(["fig-evolution"], tmp_path, quick=True, progress=False)
     assert "does not hold" in page.read_text()
-    assert (tmp_path / "fig-evolution.gif").stat().st_size < 1_500_000
+    film = tmp_path / "fig-evolution.gif"
+    assert film.stat().st_size < 1_500_000
+    film.unlink()
+    runner.run(["fig-evolution"], tmp_path, quick=True, progress=False)
+    assert film.exists()
 
 
 def test_same_table_gives_the_same_svg(tmp_path):

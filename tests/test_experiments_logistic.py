@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +12,12 @@ import pandas as pd
 import pytest
 
 import starlings as st
-from starlings.experiments import logistic
+from starlings.experiments import claims, logistic
 from starlings.experiments.base import Settings
 from starlings.experiments.data import TOPOLOGIES, topology
+from starlings.experiments.logistic_claims import POSTERIOR_ROUNDS, worse_with_more_agents
 from starlings.experiments.logistic_posterior import Posterior, accuracies, logistic_problem
+from starlings.experiments.parallel import pieces
 from starlings.experiments.style import figure_style
 from starlings.proximal import proximal_point, tolerance
 from starlings.theory import law
@@ -157,7 +160,8 @@ def test_accuracy_hides_that_nobody_has_the_posterior(table, posterior):
 
 
 def test_threads_change_nothing(table, problem, posterior):
-    piece = logistic.pieces(5, posterior.largest_curvature, QUICK.seed)[7]
+    methods = partial(logistic.methods, largest_curvature=posterior.largest_curvature)
+    piece = pieces(5, methods, QUICK.seed)[7]
     alone = logistic.curve_table(problem, posterior, QUICK, piece)
     here = (table["graph"] == piece.graph) & (table["method"] == piece.method)
     np.testing.assert_allclose(alone["value"], table[here]["value"], rtol=1e-12)
@@ -172,6 +176,48 @@ def test_figure_has_three_rows_of_labelled_panels(table):
     assert all(axis.get_ylabel() for axis in figure.axes[::3])
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert {"D-ADMMS", "coherent D-ADMMS", "exact draws"} <= set(labels)
+
+
+def test_lines_are_marked_and_bands_stay_inside_the_axis(table):
+    with figure_style():
+        figure = logistic.draw(table)
+        figure.draw_without_rendering()
+    top = figure.axes[0]
+    low, high = logistic.ACCURACY_LIMITS
+    for band in top.collections:
+        heights = band.get_paths()[0].vertices[:, 1]
+        assert low <= heights.min() <= heights.max() <= high
+    markers = [line.get_marker() for line in top.lines if len(line.get_xdata()) > 2]
+    assert len(set(markers) - {"None"}) == len(markers) == 6
+
+
+def accuracy_rows(agents: int, complete: float) -> pd.DataFrame:
+    """A made-up table: exact draws have accuracy 0.98, D-ADMMS the same on the ring."""
+    rows = [
+        ("complete", "D-ADMMS", 19, "accuracy, agent 0", complete),
+        ("ring", "D-ADMMS", 19, "accuracy, agent 0", 0.98),
+        ("pooled", "posterior", 0, "accuracy", 0.98),
+    ]
+    columns = ["graph", "method", "round", "quantity", "value"]
+    return pd.DataFrame(rows, columns=columns).assign(agents=agents)
+
+
+def test_decline_with_the_number_of_agents_is_judged_over_all_tables():
+    found = {}
+    for name, last in (("falls", 0.90), ("recovers", 0.97)):
+        parts = [accuracy_rows(n, a) for n, a in ((50, last), (5, 0.97), (20, 0.95))]
+        found[name] = [v.holds for v in worse_with_more_agents(pd.concat(parts))]
+    assert found == {"falls": [True, False], "recovers": [False, False]}
+    assert not list(worse_with_more_agents(accuracy_rows(5, 0.97)))
+
+
+def test_claims_that_need_more_rounds_or_agents_are_left_out(table):
+    rows = claims.judge_all({"fig-logistic-5": table})
+    assert not rows["claim"].str.contains("of the posterior|declines|number of agents").any()
+    late = table.assign(round=table["round"].replace(logistic.QUICK_ROUNDS, POSTERIOR_ROUNDS))
+    rows = claims.judge_all({"fig-logistic-5": late}).set_index("claim")
+    (criterion,) = rows[rows.index.str.contains("of the posterior")]["criterion"]
+    assert "After 300 rounds" in criterion
 
 
 def test_names_and_quick_set():

@@ -56,19 +56,19 @@ def _finals(table: pd.DataFrame) -> pd.Series:
 
 ABLATION_CLAIMS = (
     Claim(
-        "D-ADMMS is robust to rho (studied, not stated).",
+        "D-ADMMS is robust to rho (shown, not stated).",
         "The last W2 stays within a factor of two from rho = 1 to 1000.",
         "fig-ablation-rho",
         robust_to_penalty,
     ),
     Claim(
-        "D-ADMMS ends in the same law wherever it starts.",
+        "D-ADMMS ends in the same law wherever it starts (shown, not stated).",
         "The last W2 is the same to 1 % from all ten starts.",
         "fig-ablation-init",
         robust_to_start,
     ),
     Claim(
-        "The samples of all agents evolve to the posterior.",
+        "The samples of all agents evolve to the posterior (shown, not stated).",
         "After the last round mean and standard deviation are right to a tenth of the latter.",
         "fig-evolution",
         reaches_posterior,

@@ -43,5 +43,7 @@ class Experiment:
     """The figure, from the saved table and nothing else."""
     in_quick: bool = True
     """Whether `--quick` includes it."""
-    extras: Callable[[pd.DataFrame, Any], None] | None = None
-    """Further files next to the figure (an animation), given the table and the path's stem."""
+    film: Callable[[pd.DataFrame, Any], None] | None = None
+    """Writes STEM.gif beside the figure, given the table and the path's stem."""
+    note: str = ""
+    """What is ours in the figure and not the paper's."""

@@ -10,10 +10,11 @@ from starlings.experiments.ablation_claims import ABLATION_CLAIMS
 from starlings.experiments.judging import coverage, judge, summarise
 from starlings.experiments.linear_claims import LINEAR_CLAIMS
 from starlings.experiments.logistic_claims import LOGISTIC_CLAIMS
+from starlings.experiments.theorem_claims import THEOREM_CLAIMS
 
 __all__ = ["CLAIMS", "coverage", "judge_all", "summarise"]
 
-CLAIMS = (*LINEAR_CLAIMS, *ABLATION_CLAIMS, *LOGISTIC_CLAIMS)
+CLAIMS = (*LINEAR_CLAIMS, *ABLATION_CLAIMS, *LOGISTIC_CLAIMS, *THEOREM_CLAIMS)
 
 
 def judge_all(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

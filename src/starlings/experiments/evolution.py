@@ -129,6 +129,6 @@ EXPERIMENTS = [
         paper="The samples of all agents move from N(0, 1) to the posterior.",
         compute=compute,
         draw=draw,
-        extras=animate,
+        film=animate,
     )
 ]

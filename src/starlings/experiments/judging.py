@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +29,17 @@ class Claim:
     text: str
     criterion: str
     applies_to: str
-    """The experiments whose names start like this."""
+    """A pattern of the names of experiments, such as "fig-linear-*"."""
     judge: Callable[[pd.DataFrame], Iterator[Verdict]]
+    together: bool = False
+    """Whether it compares experiments, so that all their tables are judged as one."""
+
+    def tables(self, by_name: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        """The tables to be judged, by the names of the experiments they are from."""
+        mine = {n: table for n, table in by_name.items() if fnmatchcase(n, self.applies_to)}
+        if not self.together or not mine:
+            return mine
+        return {", ".join(mine): pd.concat(mine.values(), ignore_index=True)}
 
 
 def judge(claims: Iterable[Claim], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -44,8 +54,7 @@ def judge(claims: Iterable[Claim], tables: Mapping[str, pd.DataFrame]) -> pd.Dat
             "holds": bool(verdict.holds),
         }
         for claim in claims
-        for name, table in tables.items()
-        if name.startswith(claim.applies_to)
+        for name, table in claim.tables(tables).items()
         for verdict in claim.judge(table)
     ]
     columns = ["claim", "criterion", "experiment", "setting", "numbers", "holds"]

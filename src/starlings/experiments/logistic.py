@@ -21,7 +21,7 @@ accuracy and 100 to 300 of (1), where the question is what the curves go to.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,11 +32,11 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from starlings.experiments.base import Experiment, Report, Settings
 from starlings.experiments.curves import AGENT, REPLICATES, Path, Start, simulate
-from starlings.experiments.data import TOPOLOGIES, topology
+from starlings.experiments.data import TOPOLOGIES
 from starlings.experiments.linear import RHO, paper_dadmms, paper_dula
-from starlings.experiments.logistic_claims import LAST_ROUNDS
+from starlings.experiments.logistic_claims import LAST_ROUNDS, POSTERIOR_ROUNDS
 from starlings.experiments.logistic_posterior import Posterior, accuracies, logistic_problem
-from starlings.experiments.parallel import in_threads
+from starlings.experiments.parallel import Piece, in_threads, pieces
 from starlings.experiments.style import METHODS, log_axis, method_legend, panel_grid
 from starlings.network import Network
 from starlings.problem import Problem
@@ -44,13 +44,16 @@ from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD
 from starlings.theory import gaussian_w2
 
 STEP = 1.0
-OUR_ROUNDS = {5: 300, 20: 200, 50: 100}
+OUR_ROUNDS = {5: POSTERIOR_ROUNDS, 20: 200, 50: 100}
 QUICK_ROUNDS = 60
 ACCURACY_ROUNDS = 30
 LATER_ROUNDS = 20
 """Rounds kept of those after the accuracy's, evenly spaced on a logarithmic axis."""
 POOLED = "pooled"
 """Stands for the graph in the rows about the posterior, which hold for all three."""
+ACCURACY_LIMITS = (0.3, 0.993)
+MARKED = 0.16
+"""The distance of markers on a curve, in diagonals of its panel."""
 LEAST_RATIO = 1e-3
 """Where the axis of variance ratios ends: ADMM goes to zero."""
 
@@ -71,32 +74,12 @@ def methods(name: str, network: Network, largest_curvature: float) -> dict[str, 
     return found
 
 
-class Piece(NamedTuple):
-    """One curve of the figure, to be computed."""
-
-    graph: str
-    method: str
-    network: Network
-    sampler: Any
-    seed: int
-
-
-def pieces(num_agents: int, largest_curvature: float, seed: int) -> list[Piece]:
-    """All curves, with a seed for each."""
-    networks = {name: topology(name, num_agents) for name in TOPOLOGIES}
-    curves = [
-        (name, method, network, sampler)
-        for name, network in networks.items()
-        for method, sampler in methods(name, network, largest_curvature).items()
-    ]
-    return [Piece(*curve, seed * len(curves) + i) for i, curve in enumerate(curves)]
-
-
 def compute(num_agents: int, settings: Settings, report: Report) -> pd.DataFrame:
     """Accuracy, W2 and variance ratio of every method on every topology."""
     problem = logistic_problem(num_agents)
     posterior = Posterior.of(problem)
-    todo = pieces(num_agents, posterior.largest_curvature, settings.seed)
+    ours = partial(methods, largest_curvature=posterior.largest_curvature)
+    todo = pieces(num_agents, ours, settings.seed)
     tables = [posterior_table(posterior, settings)]
     tables += in_threads(partial(curve_table, problem, posterior, settings), todo, report)
     whole = pd.concat(tables, ignore_index=True).assign(agents=num_agents)
@@ -190,9 +173,9 @@ def draw_accuracy(axis: Axes, here: pd.DataFrame, references: pd.Series) -> None
     for method, style in METHODS.items():
         mean = curve(here, method, "accuracy, agent 0").loc[:ACCURACY_ROUNDS]
         sd = curve(here, method, "accuracy sd, agent 0").loc[:ACCURACY_ROUNDS]
-        low, high = (mean - sd).clip(0.01), (mean + sd).clip(upper=0.999)
+        low, high = ((mean + sign * sd).clip(*ACCURACY_LIMITS) for sign in (-1, 1))
         axis.fill_between(mean.index, low, high, color=style.colour, alpha=0.12, lw=0)
-        axis.plot(mean.index, mean, **style.line)
+        axis.plot(mean.index, mean, **style.marked(MARKED))
 
 
 def draw_hidden(axis: Axes, here: pd.DataFrame, quantity: str, references: pd.Series) -> None:
@@ -203,7 +186,7 @@ def draw_hidden(axis: Axes, here: pd.DataFrame, quantity: str, references: pd.Se
         axis.axhline(references["mode", quantity], **LINES["mode alone"])
     for method, style in METHODS.items():
         values = curve(here, method, f"{quantity}, agent 0").loc[1:]
-        axis.plot(values.index, values, **style.line)
+        axis.plot(values.index, values, **style.marked(MARKED))
     below = [
         m for m in METHODS if curve(here, m, f"{quantity}, agent 0").loc[1:].max() < LEAST_RATIO
     ]
@@ -222,17 +205,17 @@ def scale_axes(column: np.ndarray, largest_ratio: float) -> None:
     """The scales of the first column, which the others share."""
     top, middle, bottom = column
     top.set_yscale("logit")
-    top.set_ylim(0.3, 0.993)
+    top.set_ylim(*ACCURACY_LIMITS)
     top.yaxis.set_major_locator(FixedLocator([0.3, 0.5, 0.7, 0.9, 0.95, 0.98]))
     top.yaxis.set_minor_locator(NullLocator())
     top.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    bottom.set_ylim(LEAST_RATIO, 1.5 * largest_ratio)
     for axis in (middle, bottom):
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(FixedLocator([1, 3, 10, 30, 100, 300]))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.xaxis.set_minor_formatter(NullFormatter())
         log_axis(axis)
-    bottom.set_ylim(LEAST_RATIO, 1.5 * largest_ratio)
 
 
 LINES: dict[str, dict[str, Any]] = {

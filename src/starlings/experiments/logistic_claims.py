@@ -14,6 +14,8 @@ from starlings.experiments.judging import BASELINES, SAMPLERS, Claim, Verdict
 
 LAST_ROUNDS = {5: 29, 20: 19, 50: 19}
 """Of the paper's curves, by the number of agents."""
+POSTERIOR_ROUNDS = 300
+"""Of five agents, whose variances are then near their limit; more agents need more rounds."""
 TIE = 0.002
 NEARLY = 0.99
 ALIKE = 1e-4
@@ -61,11 +63,24 @@ def worse_when_dense(table: pd.DataFrame) -> Iterator[Verdict]:
     yield Verdict("one agent", finals, finals["complete"] < finals["ring"] - TIE)
 
 
+def worse_with_more_agents(table: pd.DataFrame) -> Iterator[Verdict]:
+    """D-ADMMS falls behind exact draws the more, the more agents there are."""
+    is_ours = (table["method"] == "D-ADMMS") & (table["quantity"] == "accuracy, agent 0")
+    ours = table[is_ours & (table["round"] == min(LAST_ROUNDS.values()))]
+    exact = table[(table["method"] == "posterior") & (table["quantity"] == "accuracy")]
+    accuracies = ours.pivot(index="agents", columns="graph", values="value")
+    behind = accuracies.sub(exact.set_index("agents")["value"], axis=0).sort_index()
+    for graph in ("complete", "ring") if len(behind) > 1 else ():
+        numbers = behind[graph].rename(lambda size: f"N = {size}")
+        yield Verdict(graph, numbers, behind[graph].diff().max() < -TIE)
+
+
 def has_posterior_variance(table: pd.DataFrame) -> Iterator[Verdict]:
-    """After all rounds the variances of D-ADMMS are the posterior's within a factor of two."""
+    """The variances of D-ADMMS are the posterior's within a factor of two; no verdict if quick."""
     here = table[(table["graph"] == "ring") & (table["quantity"] == "variance ratio, agent 0")]
-    finals = here[here["round"] == here["round"].max()].set_index("method")["value"]
-    yield Verdict("ring", finals, 0.5 <= finals["D-ADMMS"] <= 2)
+    finals = here[here["round"] == POSTERIOR_ROUNDS].set_index("method")["value"]
+    if not finals.empty:
+        yield Verdict("ring", finals, 0.5 <= finals["D-ADMMS"] <= 2)
 
 
 def curves(table: pd.DataFrame, graph: str, quantity: str) -> pd.DataFrame:
@@ -84,43 +99,52 @@ LOGISTIC_CLAIMS = (
     Claim(
         "Logistic: on rings D-ADMMS has the highest accuracy of the samplers.",
         f"Highest accuracy after the last round that the paper shows (to {TIE:g}).",
-        "fig-logistic",
+        "fig-logistic-*",
         most_accurate_on_rings,
     ),
     Claim(
         "Logistic: on rings D-ADMMS needs the fewest rounds.",
         f"First at {NEARLY:.0%} of the accuracy that the best sampler ends with.",
-        "fig-logistic",
+        "fig-logistic-*",
         soonest_on_rings,
     ),
     Claim(
         "Logistic: on rings the deviation is smallest for D-ADMMS.",
         "Smallest standard deviation over the trials after the last round that the paper shows.",
-        "fig-logistic",
+        "fig-logistic-*",
         steadiest_on_rings,
     ),
     Claim(
         "Logistic: ADMM is at least as accurate as D-ADMMS.",
         f"After the last round that the paper shows (to {TIE:g}).",
-        "fig-logistic",
+        "fig-logistic-*",
         mode_is_most_accurate,
     ),
     Claim(
         "Logistic: without edges ADMM and D-ADMMS are the same.",
         f"Accuracies from round 1 on differ by less than {ALIKE:g}.",
-        "fig-logistic",
+        "fig-logistic-*",
         same_without_edges,
     ),
     Claim(
         "Logistic: D-ADMMS declines on the complete graph.",
-        f"Less accurate there than on the ring, by more than {TIE:g}.",
-        "fig-logistic",
+        f"Less accurate there than on the ring, by more than {TIE:g}, with 20 and 50 agents.",
+        "fig-logistic-[25]0",
         worse_when_dense,
     ),
     Claim(
+        "Logistic: D-ADMMS performs worse as the number of agents grows.",
+        f"After {min(LAST_ROUNDS.values())} rounds its accuracy, less that of exact draws (the "
+        f"rows differ), falls by more than {TIE:g} with every step of N.",
+        "fig-logistic-*",
+        worse_with_more_agents,
+        together=True,
+    ),
+    Claim(
         "Logistic: the samples of D-ADMMS are of the posterior (implied, not shown).",
-        "After all our rounds the variance ratio of one agent on the ring is between 0.5 and 2.",
-        "fig-logistic",
+        f"After {POSTERIOR_ROUNDS} rounds the variance ratio of one of five agents on the ring is "
+        "between 0.5 and 2.",
+        "fig-logistic-5",
         has_posterior_variance,
     ),
 )

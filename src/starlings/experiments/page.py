@@ -41,7 +41,8 @@ def write(
 <html lang="en"><head><meta charset="utf-8"><title>The paper, reproduced</title>
 <meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>
 <h1>Distributed MCMC based on ADMM: the paper, reproduced</h1>
-<p>{trials}; verdicts are computed from the tables (<a href="claims.csv">claims.csv</a>).</p>
+<p>{trials}; verdicts are computed from the tables (<a href="claims.csv">claims.csv</a>,
+<a href="claims.md">claims.md</a>).</p>
 {_summary(judged)}
 {"".join(parts)}
 </body></html>
@@ -74,10 +75,11 @@ def _section(
         for kind in ("csv", "png", "svg", "gif")
         if (folder / f"{name}.{kind}").exists()
     ]
+    note = f"<p>{escape(experiment.note)}</p>" if experiment.note else ""
     images = [_image(folder / f"{name}.{kind}") for kind in ("png", "gif")]
     return f"""<section id="{name}"><h2>{escape(experiment.title)}</h2>
 {"".join(images)}
-<p>{name}: {" · ".join(links)}</p>
+{note}<p>{name}: {" · ".join(links)}</p>
 <div class="beside"><div><h3>The paper</h3><p>{escape(experiment.paper)}</p></div>
 <div><h3>What is true</h3>{_verdicts(judged[judged["experiment"] == name])}{_agreement(table)}</div>
 </div></section>

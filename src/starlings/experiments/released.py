@@ -16,10 +16,12 @@ f_i(x) = x'H_i x / 2 - b_i'x, so that (1) is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -140,23 +142,29 @@ def draw(table: pd.DataFrame) -> Figure:
     for row, method in enumerate(names):
         for column, ring in enumerate(RINGS):
             here = table[(table["method"] == method) & (table["ring"] == ring)]
-            for name, look in LOOKS.items():
-                curve = here[here["curve"] == name]
-                axes[row, column].plot(curve["round"], curve["expected"], **look)
-                axes[row, column].fill_between(
-                    curve["round"], curve["low"], curve["high"], color=look["color"], alpha=0.15
-                )
-            log_axis(axes[row, column])
-    handles = [Line2D([], [], label=name, **look) for name, look in LOOKS.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+            draw_panel(axes[row, column], here, {"Algorithm 1": METHODS[method].line, **LOOKS})
+    looks = {f"{name}, Algorithm 1": METHODS[name].line for name in names}
+    looks |= {"released code (emulated)": LOOKS["released code"], "published": LOOKS["published"]}
+    handles = [Line2D([], [], label=name, **look) for name, look in looks.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 
 
+def draw_panel(axis: Axes, here: pd.DataFrame, looks: Mapping[str, dict[str, Any]]) -> None:
+    """Expectations as lines with the bands of 100 trials, and the published numbers."""
+    for name, look in looks.items():
+        curve = here[here["curve"] == name]
+        colour = look["color"]
+        axis.fill_between(curve["round"], curve["low"], curve["high"], color=colour, alpha=0.2)
+        axis.plot(curve["round"], curve["expected"], **look)
+    log_axis(axis)
+
+
 LOOKS: dict[str, dict[str, Any]] = {
-    "Algorithm 1": {"color": METHODS["D-ADMMS"].colour},
-    "released code": {"color": METHODS["D-ULA"].colour, "linestyle": (0, (4, 2))},
-    "published": {"color": "black", "linestyle": "", "marker": "x", "markeredgewidth": 2},
+    "released code": {"color": "0.55", "linestyle": (0, (2, 1))},
+    "published": {"color": "0.25", "linestyle": "", "marker": "x", "markeredgewidth": 2},
 }
+"""Of what is nobody's method; Algorithm 1 has the line of its method."""
 
 EXPERIMENTS = [
     Experiment(

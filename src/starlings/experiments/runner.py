@@ -1,13 +1,16 @@
 """From names of experiments to a folder: tables, figures, the claims, and a page of all that.
 
-A part is finished when its table lies beside a fingerprint of what made it: the experiment, how
-much of it, the seed and the version. What is finished is kept, so a run that was interrupted, or
-asked for more, goes on where it was.
+A part is finished when its table lies beside a fingerprint of what made it: the experiment and its
+module's source, how much of it, the seed and the version. What is finished is kept, so a run that
+was interrupted, or asked for more, goes on where it was.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import inspect
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +22,7 @@ import pandas as pd
 import starlings
 from starlings.experiments import claims, page, registry
 from starlings.experiments.base import Experiment, Report, Settings
+from starlings.experiments.markdown import claims_page
 from starlings.experiments.style import figure_style, save_figure
 
 DIGITS = "%.9g"
@@ -45,6 +49,8 @@ def run(
     """
     settings, folder = Settings(quick=quick, seed=seed), Path(output)
     chosen = registry.select(names, quick)
+    if quick:
+        _refuse_full_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with progress_board(chosen, progress) as reports:
         for experiment in chosen:
@@ -59,30 +65,34 @@ def make(
     if force or not is_finished(experiment, settings, folder):
         _forget(experiment, folder)
         table = experiment.compute(settings, report)
-        table.to_csv(folder / f"{experiment.name}.csv", index=False, float_format=DIGITS)
-        _fingerprint_path(experiment, folder).write_text(_fingerprint(experiment, settings))
-    stem = folder / experiment.name
-    if not all(stem.with_name(f"{stem.name}.{kind}").exists() for kind in ("png", "svg")):
-        table = read_table(experiment, folder)
-        with figure_style():
-            figure = experiment.draw(table)
-        if experiment.extras is not None:
-            experiment.extras(table, stem)
-        save_figure(figure, stem)
+        table.to_csv(_file(experiment, folder, "csv"), index=False, float_format=DIGITS)
+        _file(experiment, folder, "json").write_text(_fingerprint(experiment, settings))
+    draw_missing(experiment, folder)
     report(1, 1)
+
+
+def draw_missing(experiment: Experiment, folder: Path) -> None:
+    """Draw the figure and the film that are not there, from the saved table."""
+    stem = folder / experiment.name
+    there = {kind for kind in ("png", "svg", "gif") if _file(experiment, folder, kind).exists()}
+    if not there >= {"png", "svg"}:
+        with figure_style():
+            figure = experiment.draw(read_table(experiment, folder))
+        save_figure(figure, stem)
+    if experiment.film is not None and "gif" not in there:
+        experiment.film(read_table(experiment, folder), stem)
 
 
 def is_finished(experiment: Experiment, settings: Settings, folder: Path) -> bool:
     """Whether the folder has the table that these settings would make."""
-    path = _fingerprint_path(experiment, folder)
-    table = folder / f"{experiment.name}.csv"
+    table, path = (_file(experiment, folder, kind) for kind in ("csv", "json"))
     wanted = _fingerprint(experiment, settings)
     return table.exists() and path.exists() and path.read_text() == wanted
 
 
 def read_table(experiment: Experiment, folder: Path) -> pd.DataFrame:
     """The saved table."""
-    return pd.read_csv(folder / f"{experiment.name}.csv")
+    return pd.read_csv(_file(experiment, folder, "csv"))
 
 
 def write_summary(settings: Settings, folder: Path) -> Path:
@@ -91,16 +101,35 @@ def write_summary(settings: Settings, folder: Path) -> Path:
     tables = {e.name: read_table(e, folder) for e in finished}
     judged = claims.judge_all(tables)
     judged.to_csv(folder / "claims.csv", index=False)
+    (folder / "claims.md").write_text(claims_page(judged, settings), encoding="utf-8")
     return page.write(folder, finished, tables, judged, settings)
 
 
 def _forget(experiment: Experiment, folder: Path) -> None:
     for kind in ("json", "csv", "png", "svg", "gif"):
-        (folder / f"{experiment.name}.{kind}").unlink(missing_ok=True)
+        _file(experiment, folder, kind).unlink(missing_ok=True)
 
 
-def _fingerprint_path(experiment: Experiment, folder: Path) -> Path:
-    return folder / f"{experiment.name}.json"
+def _refuse_full_run(folder: Path) -> None:
+    """A quick run would write over the tables of a full one."""
+    paths = [_file(experiment, folder, "json") for experiment in registry.experiments().values()]
+    if any(path.exists() and not json.loads(path.read_text())["quick"] for path in paths):
+        raise ValueError(
+            f"`output` {str(folder)!r} holds a full run, which a quick one would write over. "
+            "Choose another folder."
+        )
+
+
+def _file(experiment: Experiment, folder: Path, kind: str) -> Path:
+    return folder / f"{experiment.name}.{kind}"
+
+
+def _source_hash(experiment: Experiment) -> str:
+    compute: Any = experiment.compute
+    while isinstance(compute, functools.partial):
+        compute = compute.func
+    source = inspect.getsource(sys.modules[compute.__module__])
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 def _fingerprint(experiment: Experiment, settings: Settings) -> str:
@@ -110,6 +139,7 @@ def _fingerprint(experiment: Experiment, settings: Settings) -> str:
         "trials": settings.trials,
         "seed": settings.seed,
         "version": starlings.__version__,
+        "source": _source_hash(experiment),
     }
     return json.dumps(made_by, indent=2) + "\n"
 

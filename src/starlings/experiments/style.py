@@ -53,6 +53,11 @@ class MethodStyle:
         """Keyword arguments of `plot` for an exact or mean curve."""
         return {"color": self.colour, "linestyle": self.linestyle}
 
+    def marked(self, apart: float) -> dict[str, Any]:
+        """Keyword arguments of `plot` for a line with markers, each method's at other places."""
+        first = apart * list(METHODS.values()).index(self) / len(METHODS)
+        return {**self.points, **self.line, "linewidth": 2.0, "markevery": (first, apart)}
+
     @property
     def points(self) -> dict[str, Any]:
         """Keyword arguments of `plot` for a Monte Carlo curve: markers on a hair line."""
@@ -124,10 +129,11 @@ def method_legend(
 
 
 def log_axis(axis: Axes) -> None:
-    """A logarithmic y-axis with plain numbers: 0.01, 0.1, 1, and 2 and 5 between if it is short."""
+    """A logarithmic y-axis with plain numbers: 0.01, 0.1, 1, and the more between the shorter."""
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    between = (1, 2, 5) if high / low < 200 else (1,)
+    decades = np.log10(high / low)
+    between = (1, 2, 5) if decades < 2.5 else (1, 3) if decades < 4 else (1,)
     axis.yaxis.set_major_locator(LogLocator(subs=between))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.yaxis.set_minor_formatter(NullFormatter())
