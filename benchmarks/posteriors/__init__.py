@@ -1,0 +1,1 @@
+"""Thirteen real posteriors with reference draws, divided among agents."""

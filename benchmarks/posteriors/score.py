@@ -1,0 +1,122 @@
+"""How far the draws of every agent are from the reference.
+
+With reference mean m, standard deviation s and covariance C, an agent's mean m', and covariance C':
+
+    per reported parameter   |m' - m| / s,   s' / s,   W2 / s by the quantiles of the reference
+    jointly, unconstrained   |C^-1/2 (m' - m)| / sqrt(dim),   eigenvalues of C^-1/2 C' C^-1/2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import starlings as st
+
+from .cases import Case
+
+
+@dataclass(frozen=True)
+class Score:
+    """The worst over agents and parameters of each figure, and what the draws cost."""
+
+    mean_error: float
+    sd_ratio_least: float
+    sd_ratio_most: float
+    w2: float
+    mahalanobis: float
+    eigenvalue_least: float
+    eigenvalue_most: float
+    effective_draws: float
+    """Of the worst agent and parameter, over all chains."""
+    r_hat: float
+    """The largest rank-normalised split R-hat of an agent and parameter."""
+    rounds_per_effective_draw: float
+    """Rounds after burn-in."""
+    bytes_per_effective_draw: float
+    """Sent by all agents together, after burn-in."""
+
+
+def score(case: Case, result: st.Result) -> Score:
+    """Compare all agents with the reference."""
+    reported, free = both_scales(case, result)
+    reference, levels = case.reference, case.reference["quantile_levels"]
+    effective, r_hat = convergence(reported)
+    rounds, sent = cost(result)
+    return Score(
+        **marginal_figures(_pooled(reported), reference["constrained"], levels),
+        **joint_figures(_pooled(free), reference["unconstrained"]),
+        effective_draws=effective,
+        r_hat=r_hat,
+        rounds_per_effective_draw=rounds / effective,
+        bytes_per_effective_draw=sent / effective,
+    )
+
+
+def both_scales(case: Case, result: st.Result) -> tuple[np.ndarray, np.ndarray]:
+    """Draws as (chain, draw, agent, entry): what is reported, and the unconstrained vector."""
+    named = {name: values.to_numpy() for name, values in result.posterior.data_vars.items()}
+    lead = next(iter(named.values())).shape[:3]
+    with jax.enable_x64(True):
+        flat = {k: jnp.asarray(v.reshape(-1, *v.shape[3:])) for k, v in named.items()}
+        reported = jax.jit(jax.vmap(case.model.reported))(flat)
+        blocks = case.problem.parameters.blocks
+        free = [b.bijection._inverse(flat[k]).reshape(-1, b.size) for k, b in blocks.items()]
+        pair = (np.asarray(reported), np.concatenate([np.asarray(part) for part in free], axis=1))
+    return tuple(array.reshape(*lead, -1) for array in pair)
+
+
+def marginal_figures(
+    draws: np.ndarray, reference: dict[str, Any], levels: list[float]
+) -> dict[str, float]:
+    """Draws as (agent, draw, parameter) against the marginals of the reference."""
+    mean, sd = np.array(reference["mean"]), np.array(reference["sd"])
+    ratios = draws.std(axis=1) / sd
+    quantiles = np.moveaxis(np.quantile(draws, levels, axis=1), 0, -1)
+    grid = [reference["quantile_grid"][name] for name in reference["parameters"]]
+    apart = quantiles - np.array(grid)
+    return {
+        "mean_error": float(np.max(np.abs(draws.mean(axis=1) - mean) / sd)),
+        "sd_ratio_least": float(ratios.min()),
+        "sd_ratio_most": float(ratios.max()),
+        "w2": float(np.max(np.sqrt(np.mean(apart**2, axis=-1)) / sd)),
+    }
+
+
+def joint_figures(draws: np.ndarray, reference: dict[str, Any]) -> dict[str, float]:
+    """Draws as (agent, draw, coordinate) against mean and covariance of the reference."""
+    root = np.linalg.cholesky(np.array(reference["covariance"]))
+    white = np.linalg.solve(root, np.swapaxes(draws - np.array(reference["mean"]), 1, 2))
+    spectra = np.array([np.linalg.eigvalsh(np.atleast_2d(np.cov(agent))) for agent in white])
+    lengths = np.linalg.norm(white.mean(axis=2), axis=1) / np.sqrt(white.shape[1])
+    return {
+        "mahalanobis": float(lengths.max()),
+        "eigenvalue_least": float(spectra.min()),
+        "eigenvalue_most": float(spectra.max()),
+    }
+
+
+def convergence(draws: np.ndarray) -> tuple[float, float]:
+    """The smallest bulk effective sample size and the largest R-hat of (chain, draw, ...)."""
+    import arviz
+
+    dataset = arviz.convert_to_dataset(draws)
+    effective = arviz.ess(dataset, method="bulk")["x"]
+    return float(effective.min()), float(arviz.rhat(dataset)["x"].max())
+
+
+def cost(result: st.Result) -> tuple[int, float]:
+    """Rounds of all chains after burn-in, and the bytes that all agents sent in them."""
+    sent = result.sample_stats["bytes_sent"].isel(draw=-1).sum()
+    kept = result.posterior.sizes["draw"] * int(result.attrs["thin"])
+    share = kept / (kept + int(result.attrs["burn_in"]))
+    return kept * result.posterior.sizes["chain"], float(sent) * share
+
+
+def _pooled(draws: np.ndarray) -> np.ndarray:
+    """(chain, draw, agent, entry) -> (agent, chain and draw, entry)."""
+    return np.moveaxis(draws, 2, 0).reshape(draws.shape[2], -1, draws.shape[3])
