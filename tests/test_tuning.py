@@ -165,3 +165,24 @@ def test_a_study_without_a_sampler_is_tuned(tmp_path):
     # 4 x 400 draws, 5 rounds apart
     errors = sd * np.sqrt(tuning["predicted_rounds_per_draw"] / (1600 * 5))
     assert (np.abs(found - tuning["centre"]) < 5 * errors + 0.05 * sd).all()
+
+
+def test_named_sites_and_given_starts_are_tuned_too():
+    X, _, sites = logistic_rows(90)
+    y = X @ [1.0, 2.0, -1.0] + np.random.default_rng(3).normal(size=90)
+    problem = st.models.linear_regression(X, y, sites, noise_std=1.0)
+    start = problem.exact_posterior()[0] + 5.0
+    run = {"draws": 1, "chains": 1, "burn_in": 0, "initial": start}
+    tuned = st.sample(problem, st.Network.ring(5), **run)
+    rho = json.loads(tuned.attrs["tuning"])["rho"]
+    assert rho > 0
+    moved = np.abs(tuned.posterior["beta"].values - start).max()
+    assert moved < 5.0, "one round goes part of the way from the start to the posterior"
+    with pytest.raises(ValueError, match="needs a network with edges"):
+        tune(problem.pooled(), st.Network.path(1))
+
+
+def test_a_quadratic_step_without_a_minimum_stops_the_run():
+    problem = st.models.gaussian(np.array([[[-50.0]], [[1.0]], [[1.0]]]))
+    with pytest.raises(st.DivergenceError, match="agent '0' diverged in round 1"):
+        st.sample(problem, st.Network.ring(3), st.DADMMS(rho=1.0), draws=5, chains=1)

@@ -11,8 +11,8 @@ level below it, in equal shares, so that nothing is lost or counted twice,
     part_i += sum of (part_j / number of j's parents) over neighbours j one level above     (2)
 
 and agent 0's total floods back as it is, so that all agents hold the same bits. Both ways take as
-many rounds as there are levels. Agent 0 sees sums of parts and no agent's own value, unless that
-agent is its only neighbour.
+many rounds as there are levels. This hides nothing from neighbours: an agent at the rim sends its
+own value to those one level below it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class ProximalResult(NamedTuple):
 
     point: jax.Array
     residual: jax.Array
-    """The Newton decrement at the last point where it was computed; 0 for the closed form."""
+    """The Newton decrement at the last point where it was computed. 0 for the closed form, and
+    infinite where there is no minimum."""
     iterations: jax.Array
     """Newton iterations, line-search steps included."""
 
@@ -69,7 +70,9 @@ def proximal_point(
     if agent.quadratic is not None:
         q = agent.quadratic
         point = q.basis @ ((q.basis.T @ (q.linear + linear)) / (q.curvatures + curvature))  # (2)
-        return ProximalResult(point, jnp.zeros((), point.dtype), jnp.zeros((), jnp.int32))
+        is_minimum = jnp.min(q.curvatures) + curvature > 0  # else (1) has none
+        residual = jnp.where(is_minimum, 0.0, jnp.inf).astype(point.dtype)
+        return ProximalResult(point, residual, jnp.zeros((), jnp.int32))
 
     def objective(z):
         return agent.potential(z) + 0.5 * curvature * (z @ z) - linear @ z  # (1)

@@ -90,8 +90,11 @@ class Result:
         """Write one netCDF file, through a temporary name so that it is whole or not there."""
         target = check_writable(path)
         partial = target.with_name(target.name + ".partial")
-        self.tree.to_netcdf(partial, engine="h5netcdf")
-        partial.replace(target)
+        try:
+            self.tree.to_netcdf(partial, engine="h5netcdf")
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
         return target
 
     def __repr__(self) -> str:

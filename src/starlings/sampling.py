@@ -71,6 +71,8 @@ def sample(
     tuning = tune(problem, network) if sampler is None else None
     if tuning is not None:
         problem, sampler = tuning.problem(problem), tuning.sampler()
+        if initial is not None and not isinstance(initial, Mapping):
+            initial = tuning.coordinates(initial)
         if _is_shown(progress):
             print(tuning.summary(), file=sys.stderr)
     check_sampler(problem, network, sampler)

@@ -17,7 +17,8 @@ All that is global is a sum over the agents, made by `gossip`. With F = sum_i f_
    the floor keeps the proximal step well posed where an agent's own potential is not convex.
 
 The exact law of the Gaussian with these Hessians (see `theory`) says what that will give: eta is
-lowered until the worst agent is near enough to the posterior or the step is `SMALLEST_STEP`.
+lowered until the worst agent is near enough to the posterior or the step is `SMALLEST_STEP`. That last
+check, and the floor, look at every agent's own Hessian in one place and are not counted as messages.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import networkx as nx
 import numpy as np
 
 from starlings.gossip import Gossip
@@ -77,6 +79,11 @@ class Tuning:
         """The same posterior in coordinates of unit curvature."""
         return problem.affine(self.centre, self.scale)
 
+    def coordinates(self, positions: Any) -> np.ndarray:
+        """Unconstrained positions (..., dim) as the z of these coordinates."""
+        apart = np.asarray(positions, float) - self.centre
+        return np.linalg.solve(self.scale, apart[..., None])[..., 0]
+
     def sampler(self) -> DADMMS:
         """D-ADMMS as tuned."""
         return DADMMS(rho=self.rho, noise="coherent", output="half-noise")
@@ -102,6 +109,10 @@ class Tuning:
 def tune(problem: Problem, network: Network, start: Any = None) -> Tuning:
     """Find the mode, the metric and the penalty of a problem on a connected network."""
     network = network.matched_to(problem.sites)
+    if network.num_edges == 0:
+        raise ValueError(
+            "tuning needs a network with edges; an agent alone has nobody to agree with."
+        )
     with jax.enable_x64(True):
         gossip, agents = Gossip(network), problem.agents(network)
         origin = np.zeros(problem.dim) if start is None else np.asarray(start, float)
@@ -174,11 +185,12 @@ def choose_step(
     lowest = np.linalg.eigvalsh(hessians).min(axis=1)
     floor = float(np.max(2 * np.maximum(-lowest, 0) / np.maximum(network.degrees, 1)))
     model = gaussian(hessians, -gradients)
+    numbered = Network(nx.convert_node_labels_to_integers(network.graph))
     checkable = hessians.shape[0] * hessians.shape[1] <= LARGEST_CHECKED
     step = LARGEST_STEP
     while True:
         rho = max(1 / (4 * network.num_edges * step), floor)  # (3)
-        exact = law(model, network, DADMMS(rho=rho)) if checkable else None
+        exact = law(model, numbered, DADMMS(rho=rho)) if checkable else None
         good = exact is None or _worst_w2(exact) <= WANTED_W2
         if good or step <= SMALLEST_STEP:
             return 1 / (4 * network.num_edges * rho), rho, exact

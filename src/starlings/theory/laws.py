@@ -314,6 +314,7 @@ def gaussian_w2(
 def check_stability(problem: Problem, network: Network, sampler: Any) -> None:
     """Refuse a constant step at which a gradient-based sampler explodes on a quadratic problem."""
     constant = hasattr(sampler, "step_size") and not _decays(sampler)
+    constant = constant and type(sampler) in _LAWS
     too_large = problem.num_agents * problem.dim > LARGEST_CHECKED
     if problem.quadratic is None or not constant or too_large:
         return
