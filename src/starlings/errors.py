@@ -27,7 +27,11 @@ def check_positive(**values: Any) -> None:
         not_numbers = (bool, str, list, tuple, dict)
         if value is None or isinstance(value, not_numbers) or dataclasses.is_dataclass(value):
             raise TypeError(f"`{name}` must be a number, got {value!r}.")
-        if isinstance(value, numbers.Real) and not 0 < float(value) < math.inf:
+        if getattr(value, "shape", ()) != ():
+            raise TypeError(f"`{name}` must be one number, got an array of shape {value.shape}.")
+        is_traced = type(value).__name__.endswith("Tracer")
+        known = isinstance(value, numbers.Real) or (hasattr(value, "shape") and not is_traced)
+        if known and not 0 < float(value) < math.inf:
             raise ValueError(f"`{name}` must be positive and finite, got {value}.")
 
 

@@ -17,8 +17,9 @@ All that is global is a sum over the agents, made by `gossip`. With F = sum_i f_
    the floor keeps the proximal step well posed where an agent's own potential is not convex.
 
 The exact law of the Gaussian with these Hessians (see `theory`) says what that will give: eta is
-lowered until the worst agent is near enough to the posterior or the step is `SMALLEST_STEP`. That last
-check, and the floor, look at every agent's own Hessian in one place and are not counted as messages.
+lowered until the worst agent is near enough to the posterior or the step is `SMALLEST_STEP`. That
+last check and the floor look at every agent's own Hessian in one place, and are not counted as
+messages.
 """
 
 from __future__ import annotations
