@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 HOSPITALS = {"Ashby": 60, "Brook": 140, "Cliff": 45, "Downs": 210, "Elms": 95}
+WARDS = {"Alder": 70, "Birch": 30, "Cedar": 120, "Damson": 45, "Elder": 95}
 METERS = 6
 PARKS = 10
 
@@ -30,6 +31,17 @@ def meters(rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame({"meter": site, **columns, "y": y.round(3)})
 
 
+def wards(rng: np.random.Generator) -> pd.DataFrame:
+    """Stays on five wards of unequal size; `fell` is 0 or 1."""
+    site = np.repeat(list(WARDS), list(WARDS.values()))
+    frailer = np.repeat(rng.normal(0, 0.6, len(WARDS)), list(WARDS.values()))
+    frailty = (3 + frailer + rng.gamma(3.0, 0.5, len(site))).round(1)
+    sedated = rng.binomial(1, 0.4, len(site))
+    logit = -1.0 + 0.6 * (frailty - 4.5) + 0.8 * sedated
+    fell = rng.binomial(1, 1 / (1 + np.exp(-logit)))
+    return pd.DataFrame({"ward": site, "frailty": frailty, "sedated": sedated, "fell": fell})
+
+
 def birds(rng: np.random.Generator) -> pd.DataFrame:
     """Starlings counted on visits to ten parks."""
     visits = rng.integers(15, 40, PARKS)
@@ -43,5 +55,5 @@ def birds(rng: np.random.Generator) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    for make in (hospitals, meters, birds):
+    for make in (hospitals, wards, meters, birds):
         make(np.random.default_rng(2024)).to_csv(f"{make.__name__}.csv", index=False)

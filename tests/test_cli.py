@@ -286,4 +286,6 @@ def test_examples_build(path):
     problem = plan.make_problem()
     network = plan.make_network(problem.sites)
     assert network.names == problem.sites
-    check_sampler(problem, network, plan.make_sampler())
+    sampler = plan.make_sampler()
+    if sampler is not None:  # else the agents tune one
+        check_sampler(problem, network, sampler)

@@ -99,7 +99,7 @@ def run_of_algorithm_one(problem, network, rho, rounds):
     """Positions (rounds + 1, agents dim) of the library's sampler, and the noise (rounds, ...)."""
     sampler = DADMMS(rho=rho, noise="paper", output="iterate")
     with jax.enable_x64(True):
-        start = start_positions(problem, None, 1, 0, np.float64)[0]
+        start = start_positions(problem, sampler, None, 1, 0, np.float64)[0]
         keys, shared = chain_keys(0, 1, network.size)
         noise = [
             jax.vmap(lambda key, k=k: Round(k, key, shared[0]).private_noise(start[0]))(keys[0])

@@ -184,4 +184,4 @@ def test_monte_carlo_errors_of_independent_draws_are_those_of_the_textbook():
 
 def test_a_missing_package_is_named_with_its_remedy():
     with pytest.raises(ModuleNotFoundError, match=r"needs no_such_package.*starlings\[demo\]"):
-        demo.check_installed("no_such_package")
+        demo.check_installed("no_such_package", extra="demo")

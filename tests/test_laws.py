@@ -17,6 +17,7 @@ import starlings as st
 from conftest import paper_problem
 from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
+from starlings.samplers import MidpointADMMS
 from starlings.theory import gaussian_w2, law
 
 CHAINS = 2000
@@ -34,6 +35,9 @@ SAMPLERS = {
     "dadmms private half": st.DADMMS(rho=2.0, noise="private", output="half-noise"),
     "dadmms coherent": st.DADMMS(rho=2.0, noise="coherent", output="iterate"),
     "dadmms coherent half": st.DADMMS(rho=2.0, noise="coherent", output="half-noise"),
+    "dadmms curvature": st.DADMMS(rho=2.0, noise="curvature", output="iterate"),
+    "dadmms coherent curvature": st.DADMMS(2.0, noise="coherent-curvature", output="iterate"),
+    "midpoint": MidpointADMMS(rho=2.0),
     "dsgld private": st.DSGLD(step_size=0.02, noise="private"),
     "dsgld coherent": st.DSGLD(step_size=0.02, noise="coherent"),
     "dsghmc private": st.DSGHMC(step_size=0.1, friction=5.0, noise="private"),

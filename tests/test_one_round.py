@@ -15,6 +15,7 @@ from conftest import irregular_graph, unequal_linear_problem
 from starlings.rounds import Round, chain_keys
 from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
+from starlings.samplers import MidpointADMMS
 
 ROUNDS, CHAINS, SEED = 3, 2, 7
 GRAPH = irregular_graph()
@@ -31,6 +32,13 @@ def noises(private: bool, shape):
         rounds = [Round(k, agent_keys[1, i], network_keys[1]) for i in range(shape[0])]
         rows.append([r.private_noise(like) if private else r.shared_noise(like) for r in rounds])
     return np.array(rows)
+
+
+def spare_noises(shape):
+    """v[k] of rounds 1, 2, ... of chain 1, from the other stream that all agents share."""
+    _, network_keys = chain_keys(SEED, CHAINS, shape[0])
+    keys = [Round(k, None, network_keys[1]).shared_key() for k in range(1, ROUNDS + 1)]
+    return np.array([jax.random.normal(key, (shape[1],), np.float64) for key in keys])
 
 
 def metropolis():
@@ -78,6 +86,56 @@ def test_dadmms(noise, output):
         return last - half if output == "half-noise" else last
 
     compare(st.DADMMS(rho=rho, noise=noise, output=output), expected)
+
+
+def coherent_kicks(shape, rho):
+    return admm_kicks(noises(False, shape), rho, "coherent")[:ROUNDS]
+
+
+def test_dadmms_with_curvature_noise():
+    rho = 1.7
+
+    def expected(H, b, x):
+        kicks, w = coherent_kicks(x.shape, rho), noises(True, x.shape)
+        for i in range(6):
+            values, vectors = np.linalg.eigh(H[i])
+            kicks[:, i] += w[:ROUNDS, i] @ (vectors * np.sqrt(np.maximum(values, 0))).T
+        return transcribed_admm(H, b, x, kicks, rho)
+
+    compare(st.DADMMS(rho, noise="curvature", output="iterate"), expected)
+
+
+def test_dadmms_with_coherent_curvature_noise():
+    rho = 1.7
+
+    def expected(H, b, x):
+        kicks, v = coherent_kicks(x.shape, rho), spare_noises(x.shape)
+        for k in range(ROUNDS):
+            kicks[k] += np.array([H[i] @ v[k] for i in range(6)])
+        return transcribed_admm(H, b, x, kicks, rho)
+
+    compare(st.DADMMS(rho, noise="coherent-curvature", output="iterate"), expected)
+
+
+def test_midpoint():
+    """The midpoint of an implicit step towards the neighbourhood's mean, doubled about that mean."""
+    rho = 1.7
+
+    def expected(H, b, x):
+        p, identity = np.zeros_like(x), np.eye(x.shape[1])
+        for n in coherent_kicks(x.shape, rho) / np.sqrt(2):
+            y, new = np.empty_like(x), np.empty_like(x)
+            for i, near in enumerate(NEIGHBOURS):
+                mean = np.mean([(x[i] + x[j]) / 2 for j in near], axis=0)
+                pull = 2 * rho * len(near)
+                y[i] = np.linalg.solve(H[i] + pull * identity, b[i] - p[i] + pull * mean - n[i])
+                new[i] = mean + 2 * (y[i] - mean)
+            for i, near in enumerate(NEIGHBOURS):
+                p[i] += rho * sum(y[i] - y[j] for j in near)
+            x = new
+        return x
+
+    compare(MidpointADMMS(rho), expected)
 
 
 def test_cadmm():

@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import starlings as st
-
 from .cases import Case
+from .draws import Draws
 
 
 @dataclass(frozen=True)
@@ -35,39 +34,51 @@ class Score:
     """Of the worst agent and parameter, over all chains."""
     r_hat: float
     """The largest rank-normalised split R-hat of an agent and parameter."""
-    rounds_per_effective_draw: float
-    """Rounds after burn-in."""
-    bytes_per_effective_draw: float
-    """Sent by all agents together, after burn-in."""
+    rounds_per_effective_draw: float | None
+    """Rounds after burn-in; None where there are no rounds."""
+    bytes_per_effective_draw: float | None
+    """Sent by all agents together, after burn-in; None where nothing is sent."""
 
 
-def score(case: Case, result: st.Result) -> Score:
+def score(case: Case, draws: Draws) -> Score:
     """Compare all agents with the reference."""
-    reported, free = both_scales(case, result)
-    reference, levels = case.reference, case.reference["quantile_levels"]
+    reported, free = both_scales(case, draws)
     effective, r_hat = convergence(reported)
-    rounds, sent = cost(result)
     return Score(
-        **marginal_figures(_pooled(reported), reference["constrained"], levels),
-        **joint_figures(_pooled(free), reference["unconstrained"]),
+        **marginal_figures(_pooled(reported), *marginals_of(case)),
+        **joint_figures(_pooled(free), case.reference["unconstrained"]),
         effective_draws=effective,
         r_hat=r_hat,
-        rounds_per_effective_draw=rounds / effective,
-        bytes_per_effective_draw=sent / effective,
+        rounds_per_effective_draw=_ratio(draws.rounds, effective),
+        bytes_per_effective_draw=_ratio(draws.bytes_sent, effective),
     )
 
 
-def both_scales(case: Case, result: st.Result) -> tuple[np.ndarray, np.ndarray]:
+def worst_w2(case: Case, draws: Draws) -> float:
+    """The W2 of the worst agent and parameter alone."""
+    reported, _ = both_scales(case, draws)
+    return marginal_figures(_pooled(reported), *marginals_of(case))["w2"]
+
+
+def effective_draws(case: Case, draws: Draws) -> float:
+    """The effective draws of the worst agent and parameter alone."""
+    return convergence(both_scales(case, draws)[0])[0]
+
+
+def marginals_of(case: Case) -> tuple[dict[str, Any], list[float]]:
+    """What the reference says of single parameters, and at which levels it has quantiles."""
+    return case.reference["constrained"], case.reference["quantile_levels"]
+
+
+def both_scales(case: Case, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     """Draws as (chain, draw, agent, entry): what is reported, and the unconstrained vector."""
-    named = {name: values.to_numpy() for name, values in result.posterior.data_vars.items()}
-    lead = next(iter(named.values())).shape[:3]
+    blocks = case.problem.parameters.blocks
     with jax.enable_x64(True):
-        flat = {k: jnp.asarray(v.reshape(-1, *v.shape[3:])) for k, v in named.items()}
-        reported = jax.jit(jax.vmap(case.model.reported))(flat)
-        blocks = case.problem.parameters.blocks
+        flat = {k: jnp.asarray(v.reshape(-1, *v.shape[3:])) for k, v in draws.named.items()}
+        reported = np.asarray(jax.jit(jax.vmap(case.model.reported))(flat))
         free = [b.bijection._inverse(flat[k]).reshape(-1, b.size) for k, b in blocks.items()]
-        pair = (np.asarray(reported), np.concatenate([np.asarray(part) for part in free], axis=1))
-    return tuple(array.reshape(*lead, -1) for array in pair)
+        unconstrained = np.concatenate([np.asarray(part) for part in free], axis=1)
+    return reported.reshape(*draws.lead, -1), unconstrained.reshape(*draws.lead, -1)
 
 
 def marginal_figures(
@@ -109,14 +120,10 @@ def convergence(draws: np.ndarray) -> tuple[float, float]:
     return float(effective.min()), float(arviz.rhat(dataset)["x"].max())
 
 
-def cost(result: st.Result) -> tuple[int, float]:
-    """Rounds of all chains after burn-in, and the bytes that all agents sent in them."""
-    sent = result.sample_stats["bytes_sent"].isel(draw=-1).sum()
-    kept = result.posterior.sizes["draw"] * int(result.attrs["thin"])
-    share = kept / (kept + int(result.attrs["burn_in"]))
-    return kept * result.posterior.sizes["chain"], float(sent) * share
-
-
 def _pooled(draws: np.ndarray) -> np.ndarray:
     """(chain, draw, agent, entry) -> (agent, chain and draw, entry)."""
     return np.moveaxis(draws, 2, 0).reshape(draws.shape[2], -1, draws.shape[3])
+
+
+def _ratio(cost: float | None, effective: float) -> float | None:
+    return None if cost is None else cost / effective

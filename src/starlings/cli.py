@@ -1,13 +1,16 @@
 """The command line. Heavy imports wait inside the commands, so that `--help` is immediate.
 
 A command is a function under `@command`: its errors then end in one line on stderr and exit code 1.
-STARLINGS_DEBUG=1 shows the traceback instead.
+STARLINGS_DEBUG=1 shows the traceback instead. The commands of `starlings bench` are functions under
+`@bench_command` that hand their options to benchmarks/NAME/run.py of a clone.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +35,10 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+bench = typer.Typer(
+    help="Measure the library; needs a clone of the repository.", no_args_is_help=True
+)
+app.add_typer(bench, name="bench")
 
 
 def _print_version(wanted: bool) -> None:
@@ -52,7 +59,7 @@ def main(
     """Options that come before a command."""
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
+def command(function: Callable[..., None], group: typer.Typer = app) -> Callable[..., None]:
     """Make a function a command whose errors end in one line."""
 
     @functools.wraps(function)
@@ -71,7 +78,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             typer.secho(_in_one_line(error), fg="red", err=True)
             raise typer.Exit(1) from None
 
-    return app.command()(guarded)
+    return group.command()(guarded)
+
+
+bench_command = functools.partial(command, group=bench)
 
 
 def _in_one_line(error: Exception) -> str:
@@ -139,8 +149,7 @@ def samplers() -> None:
         table.add_column(heading, overflow="fold")
     for name, sampler in SAMPLERS.items():
         card = sampler.card
-        floats = f"{card.floats_per_parameter} per parameter"
-        table.add_row(name, card.exchanged, floats, card.bias, card.reference)
+        table.add_row(name, card.exchanged, card.size, card.bias, card.reference)
     _print_table(table)
 
 
@@ -152,6 +161,20 @@ def demo(
     from starlings.demo import run
 
     run(output)
+
+
+@command
+def accuracy(
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The folder for table and figure.", show_default="only print"),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws: more noise.")] = False,
+) -> None:
+    """Compare every agent with pooled NUTS on three real data sets, with nothing set by hand."""
+    from starlings.accuracy.run import run
+
+    run(output, quick=quick)
 
 
 @command
@@ -175,6 +198,48 @@ def theory(
 
 
 @command
+def calibrate(
+    study: Annotated[Path, typer.Argument(help="A TOML file; see the examples.")],
+    replications: Annotated[int, typer.Option(help="How many simulated data sets.")] = 500,
+    draws: Annotated[int, typer.Option(help="True values are ranked among so many.")] = 99,
+    thin: Annotated[
+        int | None,
+        typer.Option(
+            help="Rounds from draw to draw.",
+            show_default="twice the rounds per draw that tuning predicts, or else 25",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The folder to write to.", show_default="STUDY-calibration"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same ranks.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Start anew, not where it was.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only the verdict.")] = False,
+) -> None:
+    """Simulate a study from its prior and see whether its sampler finds the truth as it should."""
+    from rich.console import Console
+
+    from starlings.calibration import calibrate_study, print_report
+
+    result, folder = calibrate_study(
+        study,
+        output,
+        replications=replications,
+        draws=draws,
+        thin=thin,
+        seed=seed,
+        force=force,
+        progress=False if quiet else None,
+    )
+    if quiet:
+        typer.echo(result.verdict)
+        return
+    print_report(result, Console(markup=False, highlight=False))
+    typer.echo(f"Ranks, figure and table in {folder}")
+
+
+@command
 def paper(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments; all if none.")] = None,
     output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/paper"),
@@ -186,6 +251,47 @@ def paper(
 
     page = run(names, output, quick=quick, force=force)
     typer.echo(f"The paper, beside what is true: {page}")
+
+
+@bench_command
+def posteriors(
+    folder: Annotated[Path, typer.Argument(help="Holds NAME.json and NAME.reference.json.")],
+    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/bench"),
+    cases: Annotated[str | None, typer.Option(help="Names between commas; all if none.")] = None,
+    divisions: Annotated[str | None, typer.Option(help="random, sorted or both.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Columns; all if none.")] = None,
+    effective_draws: Annotated[int, typer.Option(min=1, help="Wanted of every agent.")] = 10_000,
+    chains: Annotated[int, typer.Option(min=2, help="Replicas of the whole network.")] = 64,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same draws.")] = 0,
+    minutes: Annotated[
+        float, typer.Option(min=0, help="For a search by hand, and for its full run.")
+    ] = 20.0,
+    force: Annotated[bool, typer.Option("--force", help="Compute finished rows again.")] = False,
+    page: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
+) -> None:
+    """Real posteriors with reference draws: this library, others, and NUTS on pooled rows."""
+    for threads in ("NPROC", "OPENBLAS_NUM_THREADS"):
+        # XLA on two cores can wait for ever in batches of small factorisations, and OpenBLAS is
+        # slower with threads there: one thread each, unless somebody said otherwise.
+        os.environ.setdefault(threads, "1")
+    choices = {"cases": cases, "divisions": divisions, "methods": methods}
+    size = {"effective_draws": effective_draws, "chains": chains, "seed": seed}
+    how = {"minutes": minutes, "force": force, "page": page}
+    results = _benchmark("posteriors").run(folder, output, **choices, **size, **how)
+    typer.echo(f"Results: {results}")
+
+
+def _benchmark(name: str) -> Any:
+    """The module that runs benchmarks/NAME, from the current folder or around the source tree."""
+    places = (Path.cwd(), Path(__file__).resolve().parents[2])
+    root = next((p for p in places if (p / "benchmarks" / name / "run.py").is_file()), None)
+    if root is None:
+        raise FileNotFoundError(
+            "the benchmarks are not part of the package; run this in a clone of the repository."
+        )
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return importlib.import_module(f"benchmarks.{name}.run")
 
 
 def _print_table(table: Table) -> None:

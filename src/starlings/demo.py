@@ -16,11 +16,9 @@ what one computer finds with the rows of all.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +32,8 @@ from rich.table import Table
 
 from starlings.models import NormalPrior
 from starlings.network import Network
+from starlings.nuts import nuts
+from starlings.packaged import check_installed, read_packaged
 from starlings.parameters import Parameter
 from starlings.problem import Agent, Problem
 from starlings.results import Result
@@ -53,7 +53,6 @@ THIN = 20
 BURN_IN = 500
 """Twelve autocorrelation times."""
 CHAINS = 4
-NUTS_WARMUP = 500
 SEED = 1
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 LOG_ODDS = "log-odds of seeing a doctor in the year"
@@ -114,12 +113,12 @@ def run(output: Path, *, draws: int = 1000, thin: int = THIN, reference_draws: i
         thin: rounds from one draw to the next.
         reference_draws: draws of each NUTS chain, for the pooled rows and for each site alone.
     """
-    check_installed("statsmodels", "blackjax", "matplotlib")
+    check_installed("statsmodels", "blackjax", "matplotlib", extra="demo")
     output.mkdir(parents=True, exist_ok=True)
     console = Console()
     problem, network = build_problem(load_rows()), Network.ring(6)
     console.print(_introduction(problem), highlight=False)
-    with _stage(console, "Each site alone, and all rows pooled, by NUTS"):
+    with stage(console, "Each site alone, and all rows pooled, by NUTS"):
         separate, pooled = references(problem, reference_draws)
     result = run_network(problem, network, draws, thin)
     agents = np.moveaxis(result.posterior["beta"].to_numpy(), 2, 0)
@@ -131,26 +130,9 @@ def run(output: Path, *, draws: int = 1000, thin: int = THIN, reference_draws: i
     console.print(f"Figure, table and draws: {output}/rand.png, .svg, .csv, .nc", highlight=False)
 
 
-def check_installed(*packages: str) -> None:
-    """Refuse to start without the packages that only the demo needs."""
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ModuleNotFoundError(
-            f"the demo needs {' and '.join(missing)}; install with `pip install 'starlings[demo]'`."
-        )
-
-
 def load_rows() -> pd.DataFrame:
     """The experiment's table, which is in the public domain, from the statsmodels package."""
-    check_installed("statsmodels")
-    spec = importlib.util.find_spec("statsmodels")
-    folders = list(spec.submodule_search_locations or []) if spec else []
-    path = Path(folders[0]) / "datasets" / "randhie" / "src" / "randhie.csv"
-    if not path.is_file():
-        raise FileNotFoundError(
-            "this statsmodels has no randhie.csv; reinstall with `pip install 'starlings[demo]'`."
-        )
-    return pd.read_csv(path)
+    return read_packaged("statsmodels", "datasets/randhie/src/randhie.csv", extra="demo")
 
 
 def build_problem(rows: pd.DataFrame) -> Problem:
@@ -205,7 +187,8 @@ def references(problem: Problem, draws: int) -> tuple[np.ndarray, np.ndarray]:
     """NUTS draws of beta for each site alone, (site, chain, draw, parameter), and pooled."""
     pooled = merge(**problem.pooled().shards["pooled"])
     with jax.enable_x64(True):
-        z = nuts(alone(counted_problem({**problem.shards, "pooled": pooled})), problem.dim, draws)
+        agents = alone(counted_problem({**problem.shards, "pooled": pooled}))
+        z = nuts(agents, problem.dim, draws, chains=CHAINS, seed=SEED)
     beta = problem.constrain(z)["beta"]
     return beta[:-1], beta[-1]
 
@@ -215,32 +198,6 @@ def alone(problem: Problem) -> Agent:
     return replace(problem.agents(), prior_share=jnp.ones(problem.num_agents))
 
 
-def nuts(agents: Agent, dim: int, draws: int) -> jax.Array:
-    """Draws of z from exp(-f_i) of all agents, compiled once: (agent, chain, draw, dim)."""
-    keys = jax.random.split(jax.random.key(SEED), (len(agents.num_rows), CHAINS))
-    chain = partial(_nuts_chain, dim=dim, draws=draws)
-    by_chain = jax.vmap(chain, in_axes=(None, 0))
-    return jax.jit(jax.vmap(by_chain))(agents, keys)
-
-
-def _nuts_chain(agent: Agent, key: jax.Array, dim: int, draws: int) -> jax.Array:
-    import blackjax
-
-    def log_density(z):
-        return -agent.potential(z)
-
-    warmup_key, draw_key = jax.random.split(key)
-    warmup = blackjax.window_adaptation(blackjax.nuts, log_density)
-    (state, tuned), _ = warmup.run(warmup_key, jnp.zeros(dim), num_steps=NUTS_WARMUP)
-    kernel = blackjax.nuts(log_density, **tuned)
-
-    def step(state, key):
-        state, _ = kernel.step(key, state)
-        return state, state.position
-
-    return jax.lax.scan(step, state, jax.random.split(draw_key, draws))[1]
-
-
 def summary(sites: list[str], separate: Any, network: Any, pooled: Any) -> pd.DataFrame:
     """One row for each parameter and estimate; draws are (site, chain, draw, parameter)."""
     estimates = [
@@ -248,20 +205,22 @@ def summary(sites: list[str], separate: Any, network: Any, pooled: Any) -> pd.Da
         *(("network", site, draws) for site, draws in zip(sites, network, strict=True)),
         ("pooled", "all", pooled),
     ]
-    table = pd.concat([_describe(*estimate) for estimate in estimates])
+    labels = [covariate.label for covariate in COVARIATES]
+    table = pd.concat([describe(labels, *estimate) for estimate in estimates])
     reference = table[table["estimate"] == "pooled"].set_index("parameter")
     mean, sd = (table["parameter"].map(reference[column]) for column in ("mean", "sd"))
     table["mean_error_in_sd"] = (table["mean"] - mean) / sd
     table["sd_ratio"] = table["sd"] / sd
-    order = {covariate.label: i for i, covariate in enumerate(COVARIATES)}
+    order = {label: i for i, label in enumerate(labels)}
     by_parameter = table["parameter"].map(order).to_numpy()
     return table.iloc[np.argsort(by_parameter, kind="stable")].reset_index(drop=True)
 
 
-def _describe(estimate: str, site: str, draws: np.ndarray) -> pd.DataFrame:
+def describe(labels: list[str], estimate: str, site: str, draws: np.ndarray) -> pd.DataFrame:
+    """One row for each parameter, the last axis of the draws: what `plots` needs to show it."""
     flat = draws.reshape(-1, draws.shape[-1])
     columns = {
-        "parameter": [covariate.label for covariate in COVARIATES],
+        "parameter": labels,
         "estimate": estimate,
         "site": site,
         "mean": flat.mean(axis=0),
@@ -336,7 +295,8 @@ def _closing(table: pd.DataFrame, errors: np.ndarray, result: Result) -> str:
 
 
 @contextmanager
-def _stage(console: Console, text: str) -> Iterator[None]:
+def stage(console: Console, text: str) -> Iterator[None]:
+    """Say that something goes on, and when it is done."""
     with console.status(text):
         yield
     console.print(f"{text}: done.", highlight=False)

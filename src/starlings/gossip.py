@@ -18,6 +18,7 @@ own value to those one level below it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -66,6 +67,14 @@ class Gossip:
         self.ledger.add(self.depth, self.links, flat.shape[1])
         return self.flood(total).reshape(parts.shape)
 
+    def max(self, values: jax.Array) -> jax.Array:
+        """The largest of values (agent, k) over the agents, entry by entry, at every agent.
+
+        No two agents are farther apart than twice the number of levels.
+        """
+        self.ledger.add(2 * self.depth, 2 * self.depth * self.links, values.shape[1])
+        return _largest(self.wiring, 2 * self.depth, values)
+
     def flood(self, values: jax.Array) -> jax.Array:
         """Agent 0's value at every agent."""
         flat = values.reshape(len(values), -1)
@@ -74,15 +83,9 @@ class Gossip:
 
     def _flood_levels(self) -> jax.Array:
         """Eq. (1); N - 1 rounds are enough for any graph, and nobody has to know its diameter."""
-        size = self.network.size
-        start = jnp.where(jnp.arange(size)[:, None] == 0, 0.0, jnp.inf)
-
-        def relax(_, level):
-            return jnp.minimum(level, 1 - self.wiring.deliver(-level).max)  # (1)
-
-        level = jax.lax.fori_loop(0, max(size - 1, 0), relax, start)
-        self.ledger.add(size - 1, (size - 1) * self.links, 1)
-        return level[:, 0].astype(int)
+        rounds = self.network.size - 1
+        self.ledger.add(rounds, rounds * self.links, 1)
+        return _levels(self.wiring, self.network.size, rounds)
 
     def _count_parents(self) -> jax.Array:
         """How many neighbours are one level nearer to agent 0: each announces its level."""
@@ -90,6 +93,23 @@ class Gossip:
         around = self.wiring.deliver(announced).sum
         self.ledger.add(1, self.links, 1)
         return around[jnp.arange(self.network.size), self.level - 1]
+
+
+@partial(jax.jit, static_argnums=1)
+def _levels(wiring: Wiring, size: int, rounds: Any) -> jax.Array:
+    def relax(_, level):
+        return jnp.minimum(level, 1 - wiring.deliver(-level).max)  # (1)
+
+    start = jnp.where(jnp.arange(size)[:, None] == 0, 0.0, jnp.inf)
+    return jax.lax.fori_loop(0, rounds, relax, start)[:, 0].astype(int)
+
+
+@jax.jit
+def _largest(wiring: Wiring, rounds: Any, values: jax.Array) -> jax.Array:
+    def hear(_, values):
+        return jnp.maximum(values, wiring.deliver(values).max)
+
+    return jax.lax.fori_loop(0, rounds, hear, values)
 
 
 @jax.jit

@@ -9,7 +9,7 @@ outcome y and eta = x'beta,
     Student-t   (y - eta) / scale ~ t(degrees_of_freedom)                                       (4)
 
 An unknown noise_std or scale is positive with a half-normal prior. There is no intercept unless X
-has a column of ones.
+has a column of ones. Priors and outcomes are densities that can also be drawn from: see `simulate`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ import numpy as np
 from jax.scipy.special import gammaln
 
 from starlings.errors import check_positive
-from starlings.parameters import Parameter
+from starlings.parameters import Parameter, Parameters
 from starlings.problem import Problem
 from starlings.shards import divide_by_site
+
+LARGEST_LOG_MEAN = 40.0
+"""Of a Poisson outcome that can be drawn: a count has to fit into 64 bits."""
 
 
 def linear_regression(
@@ -44,11 +47,11 @@ def linear_regression(
         check_positive(prior_var=prior_var, noise_prior_std=noise_prior_std)
         parameters = {"beta": _coefficients(rows, labels), "sigma": Parameter((), "positive")}
         prior = NormalPrior(prior_var, "sigma", noise_prior_std)
-        return Problem(normal, prior, parameters, divide_by_site(rows, sites))
+        return Problem(Normal(), prior, parameters, divide_by_site(rows, sites))
     check_positive(prior_var=prior_var, noise_std=noise_std)
     parameters = {"beta": _coefficients(rows, labels)}
     shards = divide_by_site(rows, sites)
-    return Problem(KnownNoise(noise_std), NormalPrior(prior_var), parameters, shards, True)
+    return Problem(Normal(noise_std), NormalPrior(prior_var), parameters, shards, True)
 
 
 def logistic_regression(
@@ -59,7 +62,7 @@ def logistic_regression(
     rows, labels = _design(X, y)
     _check_outcome(rows["y"], np.isin(rows["y"], (0, 1)), "0 or 1")
     parameters = {"beta": _coefficients(rows, labels)}
-    return Problem(bernoulli, NormalPrior(prior_var), parameters, divide_by_site(rows, sites))
+    return Problem(Bernoulli(), NormalPrior(prior_var), parameters, divide_by_site(rows, sites))
 
 
 def poisson_regression(X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0) -> Problem:
@@ -69,7 +72,7 @@ def poisson_regression(X: Any, y: Any, sites: Sequence[Any], *, prior_var: float
     counts = (rows["y"] >= 0) & (rows["y"] == np.round(rows["y"]))
     _check_outcome(rows["y"], counts, "a count (0, 1, 2, ...)")
     parameters = {"beta": _coefficients(rows, labels)}
-    return Problem(poisson, NormalPrior(prior_var), parameters, divide_by_site(rows, sites))
+    return Problem(Poisson(), NormalPrior(prior_var), parameters, divide_by_site(rows, sites))
 
 
 def student_t_regression(
@@ -109,6 +112,25 @@ def gaussian(hessians: Any, linear: Any = None) -> Problem:
     return Problem(local_quadratic, flat_prior, {"x": (stack.shape[1],)}, shards, quadratic=True)
 
 
+def simulate(problem: Problem, rng: np.random.Generator) -> tuple[dict[str, Any], Problem]:
+    """Parameters drawn from the prior of a regression, and its rows with outcomes drawn there.
+
+    >>> X, sites = [[1.0], [2.0]], ["north", "south"]
+    >>> problem = linear_regression(X, [0.0, 0.0], sites, noise_std=1e-9)
+    >>> truth, simulated = simulate(problem, np.random.default_rng(0))
+    >>> bool(np.isclose(simulated.shards["south"]["y"][0], 2 * truth["beta"][0]))
+    True
+    """
+    prior, outcome = _simulators(problem)
+    truth = prior.draw(rng, problem.parameters)
+    shards = {
+        site: {**rows, "y": outcome.draw(rng, truth, rows["x"])}
+        for site, rows in problem.shards.items()
+    }
+    densities = (problem.log_likelihoods, problem.log_prior, problem.parameters)
+    return truth, Problem.from_flat(*densities, shards, problem.is_quadratic)
+
+
 @dataclass(frozen=True)
 class NormalPrior:
     """beta ~ N(0, variance I) and, where there is one, a half-normal scale."""
@@ -126,16 +148,67 @@ class NormalPrior:
             density += half_normal(p[self.scale_name], self.scale_std)
         return density
 
+    def draw(self, rng: np.random.Generator, parameters: Parameters) -> dict[str, Any]:
+        """Parameters by name."""
+        shape = parameters.blocks["beta"].shape
+        drawn: dict[str, Any] = {"beta": rng.normal(0.0, np.sqrt(self.variance), shape)}
+        if self.scale_name is not None:
+            drawn[self.scale_name] = abs(rng.normal(0.0, self.scale_std))
+        return drawn
+
 
 @dataclass(frozen=True)
-class KnownNoise:
-    """Eq. (1) with a known standard deviation."""
+class Normal:
+    """Eq. (1), with sigma among the parameters unless the noise is known."""
 
-    noise_std: float
+    noise_std: float | None = None
 
     def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
         """Log-density of one outcome."""
-        return normal({"beta": p["beta"], "sigma": self.noise_std}, row)
+        sigma = self._sigma(p)
+        z = (row["y"] - row["x"] @ p["beta"]) / sigma
+        return -0.5 * z**2 - jnp.log(sigma) - 0.5 * jnp.log(2 * jnp.pi)
+
+    def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
+        """An outcome for every row of x."""
+        return rng.normal(x @ p["beta"], self._sigma(p))
+
+    def _sigma(self, p: dict[str, Any]) -> Any:
+        return p["sigma"] if self.noise_std is None else self.noise_std
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Eq. (2)."""
+
+    def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
+        """Log-probability of one outcome."""
+        eta = row["x"] @ p["beta"]
+        return row["y"] * eta - jax.nn.softplus(eta)
+
+    def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
+        """An outcome for every row of x."""
+        return (rng.logistic(size=len(x)) < x @ p["beta"]).astype(float)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Eq. (3)."""
+
+    def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
+        """Log-probability of one outcome."""
+        eta = row["x"] @ p["beta"]
+        return row["y"] * eta - jnp.exp(eta) - gammaln(row["y"] + 1)
+
+    def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
+        """An outcome for every row of x."""
+        eta = x @ p["beta"]
+        if eta.max() > LARGEST_LOG_MEAN:
+            raise ValueError(
+                f"the prior allows a Poisson mean of exp({eta.max():.0f}), which is no count; take "
+                "a smaller `prior_var`, or scale the covariates."
+            )
+        return rng.poisson(np.exp(eta)).astype(float)
 
 
 @dataclass(frozen=True)
@@ -151,23 +224,9 @@ class StudentT:
         constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * jnp.log(nu * jnp.pi)
         return constant - jnp.log(scale) - 0.5 * (nu + 1) * jnp.log1p(z**2 / nu)
 
-
-def normal(p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
-    """Eq. (1) with sigma among the parameters."""
-    z = (row["y"] - row["x"] @ p["beta"]) / p["sigma"]
-    return -0.5 * z**2 - jnp.log(p["sigma"]) - 0.5 * jnp.log(2 * jnp.pi)
-
-
-def bernoulli(p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
-    """Eq. (2)."""
-    eta = row["x"] @ p["beta"]
-    return row["y"] * eta - jax.nn.softplus(eta)
-
-
-def poisson(p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
-    """Eq. (3)."""
-    eta = row["x"] @ p["beta"]
-    return row["y"] * eta - jnp.exp(eta) - gammaln(row["y"] + 1)
+    def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
+        """An outcome for every row of x."""
+        return x @ p["beta"] + p["scale"] * rng.standard_t(self.degrees_of_freedom, len(x))
 
 
 def half_normal(value: jax.Array, std: float) -> jax.Array:
@@ -184,6 +243,23 @@ def local_quadratic(p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
 def flat_prior(p: dict[str, Any]) -> float:
     """Log-density zero."""
     return 0.0
+
+
+def _simulators(problem: Problem) -> tuple[Any, Any]:
+    """The prior and the outcomes of a problem, if both can be drawn from."""
+    prior = getattr(problem.log_prior, "log_prior", None)
+    outcome = getattr(problem.log_likelihoods, "log_likelihood", None)
+    if prior is flat_prior:
+        raise ValueError(
+            "the prior is flat, hence improper: no parameters can be drawn from it. Give the model "
+            "a proper prior."
+        )
+    if not hasattr(prior, "draw") or not hasattr(outcome, "draw"):
+        raise ValueError(
+            "only the regressions of `starlings.models` know how to simulate themselves; write "
+            "`simulate(rng)` for this model and give it to `starlings.calibration.calibrate`."
+        )
+    return prior, outcome
 
 
 def _design(X: Any, y: Any) -> tuple[dict[str, np.ndarray], tuple[str, ...] | None]:

@@ -90,6 +90,11 @@ class Network:
         """The number of neighbours of each agent."""
         return np.diff(self.adjacency.indptr)
 
+    @cached_property
+    def diameter(self) -> int:
+        """The most rounds that a flood needs to reach everybody."""
+        return nx.diameter(self.graph) if self.num_edges else 0
+
     @property
     def laplacian(self) -> np.ndarray:
         """L of eq. (1), dense."""

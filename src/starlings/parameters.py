@@ -196,47 +196,6 @@ class Parameters:
             start += block.size
 
 
-class AffineParameters(Parameters):
-    """Parameters whose flat vector is centre + scale z: a change of variables for samplers.
-
-    The log-determinant of the map is a constant and left out.
-    """
-
-    def __init__(self, base: Parameters, centre: Any, scale: Any) -> None:
-        super().__init__(base.blocks)
-        self.base = base
-        self.centre = np.asarray(centre, float)
-        self.scale = np.asarray(scale, float)
-        if self.centre.shape != (base.dim,) or self.scale.shape != (base.dim, base.dim):
-            raise ValueError(
-                f"`centre` and `scale` must have shapes {(base.dim,)} and {(base.dim, base.dim)}, "
-                f"got {self.centre.shape} and {self.scale.shape}."
-            )
-
-    def moved(self, z: jax.Array) -> jax.Array:
-        """centre + scale z."""
-        return jnp.asarray(self.centre, z.dtype) + jnp.asarray(self.scale, z.dtype) @ z
-
-    def constrain(self, z: jax.Array) -> dict[str, jax.Array]:
-        """The named, constrained parameters at z."""
-        return self.base.constrain(self.moved(z))
-
-    def log_determinant(self, z: jax.Array) -> jax.Array:
-        """That of the constraints alone."""
-        return self.base.log_determinant(self.moved(z))
-
-    def unconstrain(self, values: Mapping[str, Any]) -> jax.Array:
-        """The z at named, constrained values."""
-        flat = np.asarray(self.base.unconstrain(values))
-        return jnp.asarray(np.linalg.solve(self.scale, flat - self.centre))
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
-
-
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> jax.Array:
     try:
         return jnp.broadcast_to(jnp.asarray(value, float), shape)

@@ -60,8 +60,8 @@ def forest(table: pd.DataFrame, network: Network, title: str, xlabel: str) -> Fi
         heights = [1.8, 1.05 * len(parameters)]
         header, panels = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
         left, right = panels.subplots(1, 2, sharey=True, width_ratios=[2, 1])
-        _draw_rows(left, table, {"alone": ALONE_LANES, "network": NETWORK_LANES})
-        _draw_rows(right, in_pooled_sd(table), {"network": WHOLE_ROW})
+        draw_rows(left, table, {"alone": ALONE_LANES, "network": NETWORK_LANES})
+        draw_rows(right, in_pooled_sd(table), {"network": WHOLE_ROW})
         _label_panels(left, right, parameters, xlabel)
         key, ring = header.subplots(1, 2, width_ratios=[2, 1])
         _draw_key(key)
@@ -104,7 +104,7 @@ def save_figure(figure: Figure, stem: Path) -> None:
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
 
 
-def _draw_rows(axes: Axes, table: pd.DataFrame, lanes: dict[str, tuple[float, float]]) -> None:
+def draw_rows(axes: Axes, table: pd.DataFrame, lanes: dict[str, tuple[float, float]]) -> None:
     """One row for a parameter: the pooled band, and the intervals of each estimate in its lanes."""
     for row, (_, part) in enumerate(table.groupby("parameter", sort=False)):
         pooled = part[part["estimate"] == "pooled"].iloc[0]

@@ -8,6 +8,8 @@ in unconstrained coordinates z (see `parameters`), so that the f_i sum to the po
 F(z) = -log p(D | z) - log p(z) exactly. A potential may be known to be quadratic:
 
     f_i(z) = z'H_i z / 2 - b_i'z + c_i                                     (2)
+
+A problem may also be looked at in other coordinates, and with tilted potentials: see `frames`.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.frames import Frame, frame, times
 from starlings.network import Network
-from starlings.parameters import AffineParameters, Parameter, Parameters
+from starlings.parameters import Parameter, Parameters
 from starlings.shards import Rows, check_shards, count_rows, padded
 
 
@@ -65,17 +68,21 @@ class Agent:
     total_degree: Any
     """The sum of all degrees, twice the number of edges; agreed on once, before the run."""
     num_agents: Any
+    index: Any
+    """Its place in the order of the agents."""
+    frame: Frame | None
+    """Where z is not the model's own flat vector."""
     log_likelihoods: Callable[..., jax.Array] = field(metadata={"static": True})
-    """(z, rows) -> one log-likelihood per row."""
+    """(x, rows) -> one log-likelihood per row, at the model's flat vector."""
     log_prior: Callable[..., jax.Array] = field(metadata={"static": True})
-    """z -> log-density, with the log-determinant of the constraints."""
+    """x -> log-density, with the log-determinant of the constraints."""
 
     def potential(self, z: jax.Array) -> jax.Array:
         """f_i(z), eq. (1) or (2)."""
         if self.quadratic is not None:
             q = self.quadratic
             return 0.5 * z @ (q.hessian @ z) - q.linear @ z + q.constant
-        return -self._log_likelihood(z, self.rows, self.row_weights) - self._prior_term(z)
+        return self._potential(z, self.rows, self.row_weights)
 
     def gradient(self, z: jax.Array) -> jax.Array:
         """The gradient of f_i at z."""
@@ -94,13 +101,14 @@ class Agent:
         rows = jax.tree.map(lambda column: column[batch], self.rows)
         scale = self.num_rows / batch.shape[0]
         weights = jnp.full(batch.shape, scale, z.dtype)
-        return -self._log_likelihood(z, rows, weights) - self._prior_term(z)
+        return self._potential(z, rows, weights)
 
-    def _log_likelihood(self, z, rows, weights):
-        return jnp.sum(weights * self.log_likelihoods(z, rows))
-
-    def _prior_term(self, z):
-        return self.prior_share * self.log_prior(z)
+    def _potential(self, z, rows, weights):
+        x, tilt = z, jnp.zeros((), z.dtype)
+        if self.frame is not None:
+            x, tilt = self.frame.to_original(z), self.frame.tilt(z)
+        log_likelihood = jnp.sum(weights * self.log_likelihoods(x, rows))
+        return -log_likelihood - self.prior_share * self.log_prior(x) - tilt  # (1)
 
 
 class Problem:
@@ -143,12 +151,15 @@ class Problem:
         prior = UnconstrainedPrior(blocks, log_prior)
         self._build(likelihood, prior, blocks, shards, quadratic)
 
-    def _build(self, log_likelihoods, log_prior, parameters, shards, is_quadratic) -> None:
+    def _build(
+        self, log_likelihoods, log_prior, parameters, shards, is_quadratic, frame=None
+    ) -> None:
         self.log_likelihoods = log_likelihoods
         self.log_prior = log_prior
         self.parameters: Parameters = parameters
         self.shards: dict[str, Rows] = check_shards(shards)
         self.is_quadratic: bool = is_quadratic
+        self.frame: Frame | None = frame
 
     @classmethod
     def from_flat(
@@ -202,10 +213,8 @@ class Problem:
             return None
         with jax.enable_x64(True):
             agents, origin = self._agents(None, None), jnp.zeros(self.dim)
-            at_origin = jax.jit(jax.vmap(lambda a: (a.hessian(origin), a.gradient(origin))))
-            hessian, gradient = at_origin(agents)
-            values = jax.vmap(lambda a: a.potential(origin))(agents)
-            quadratic = Quadratic.factored(*map(np.asarray, (hessian, -gradient, values)))
+            hessian, gradient, values = map(np.asarray, _derivatives(agents, origin))
+            quadratic = Quadratic.factored(hessian, -gradient, values)
             _check_quadratic(agents, quadratic)
         return quadratic
 
@@ -231,8 +240,14 @@ class Problem:
         with jax.enable_x64(True):
             flat = jnp.asarray(z, float)
             lead = flat.shape[:-1]
-            named = jax.jit(jax.vmap(self.parameters.constrain))(flat.reshape(-1, self.dim))
+            named = _constrained(self.parameters, self.frame, flat.reshape(-1, self.dim))
             return {k: np.asarray(v).reshape(lead + v.shape[1:]) for k, v in named.items()}
+
+    def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
+        """The flat vector z at named, constrained values."""
+        with jax.enable_x64(True):
+            flat = np.asarray(self.parameters.unconstrain(values))
+        return flat if self.frame is None else self.frame.from_original(flat)
 
     def exact_posterior(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of the posterior of a quadratic problem, in closed form.
@@ -268,6 +283,8 @@ class Problem:
             degree=degrees.astype(float),
             total_degree=everywhere * degrees.sum(),
             num_agents=everywhere * self.num_agents,
+            index=np.arange(self.num_agents),
+            frame=None if self.frame is None else self.frame.stacked(),
             log_likelihoods=self.log_likelihoods,
             log_prior=self.log_prior,
         )
@@ -284,16 +301,31 @@ class Problem:
         rows = {c: np.concatenate([s[c] for s in self.shards.values()]) for c in columns}
         return self._with_shards({"pooled": rows})
 
-    def affine(self, centre: Any, scale: Any) -> Problem:
-        """The same posterior in other coordinates: the flat vector is centre + scale z."""
-        parameters = AffineParameters(self.parameters, centre, scale)
-        likelihood = AffineLikelihood(self.log_likelihoods, parameters)
-        prior = AffinePrior(self.log_prior, parameters)
-        return Problem.from_flat(likelihood, prior, parameters, self.shards, self.is_quadratic)
+    def affine(self, centre: Any, scale: Any, linear: Any = None, quadratic: Any = None) -> Problem:
+        """The same posterior in other coordinates: the model's flat vector is centre + scale z.
+
+        Tilts of the agents' potentials, `linear` (agent, dim) and `quadratic` (agent, dim, dim),
+        have to sum to zero over the agents: see `frames`.
+        """
+        if self.frame is not None:
+            raise ValueError("this problem is in other coordinates already; move the original.")
+        moved = frame(centre, scale, self.num_agents, linear, quadratic)
+        if moved.centre.shape != (self.dim,):
+            raise ValueError(f"`centre` must have shape {(self.dim,)}, got {moved.centre.shape}.")
+        return self._like(self.shards, moved)
 
     def _with_shards(self, shards: dict[str, Rows]) -> Problem:
+        """The same coordinates without tilts, which are made for all sites together."""
+        kept = self.frame
+        return self._like(
+            shards, None if kept is None else frame(kept.centre, kept.scale, len(shards))
+        )
+
+    def _like(self, shards: dict[str, Rows], frame: Frame | None) -> Problem:
+        problem = Problem.__new__(Problem)
         densities = (self.log_likelihoods, self.log_prior, self.parameters)
-        return Problem.from_flat(*densities, shards, self.is_quadratic)
+        problem._build(*densities, shards, self.is_quadratic, frame)
+        return problem
 
     def __repr__(self) -> str:
         return f"Problem(sites={self.num_agents}, rows={self.num_rows.sum()}, dim={self.dim})"
@@ -330,28 +362,17 @@ class UnconstrainedPrior:
         return self.log_prior(self.parameters.constrain(z)) + self.parameters.log_determinant(z)
 
 
-@dataclass(frozen=True)
-class AffineLikelihood:
-    """A likelihood in affine coordinates."""
-
-    log_likelihoods: Callable[..., jax.Array]
-    parameters: AffineParameters
-
-    def __call__(self, z: jax.Array, rows: Rows) -> jax.Array:
-        """One log-likelihood per row."""
-        return self.log_likelihoods(self.parameters.moved(z), rows)
+@jax.jit
+def _derivatives(agents: Agent, z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Hessian, gradient and value of every agent's potential at one z."""
+    return jax.vmap(lambda a: (a.hessian(z), a.gradient(z), a.potential(z)))(agents)
 
 
-@dataclass(frozen=True)
-class AffinePrior:
-    """A prior in affine coordinates, up to the constant log-determinant of the map."""
-
-    log_prior: Callable[..., jax.Array]
-    parameters: AffineParameters
-
-    def __call__(self, z: jax.Array) -> jax.Array:
-        """log p at the moved point."""
-        return self.log_prior(self.parameters.moved(z))
+@functools.partial(jax.jit, static_argnums=0)
+def _constrained(parameters: Parameters, frame: Frame | None, z: jax.Array) -> dict[str, jax.Array]:
+    if frame is not None:
+        z = frame.centre + jax.vmap(functools.partial(times, frame.scale))(z)
+    return jax.vmap(parameters.constrain)(z)
 
 
 def _check_quadratic(agents: Agent, quadratic: Quadratic) -> None:

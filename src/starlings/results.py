@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 import starlings
-from starlings.diagnostics import Check, check
+from starlings.diagnostics import Check, check, recorded_evidence
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.runtimes.recording import Record, Recording, Schedule
@@ -71,12 +71,14 @@ class Result:
     def check(self, reference: Mapping[str, Any] | None = None) -> Check:
         """Converged, agreed, right? Print what comes back for a verdict in words.
 
+        Without a reference the law is judged by what the run recorded: the prediction of its
+        tuning, and Stein's identities (see `starlings.stein`).
+
         Args:
             reference: draws from elsewhere (pooled, where that is allowed), by parameter name,
                 with one draw per first index.
         """
-        tuning = json.loads(self.attrs.get("tuning", "{}"))
-        return check(self.posterior, tuning.get("predicted_w2"), reference)
+        return check(self.posterior, reference=reference, **recorded_evidence(self.attrs))
 
     def to_arviz(self) -> Any:
         """What the installed ArviZ works on: InferenceData for 0.x, the DataTree for 1.x."""
@@ -154,7 +156,7 @@ def stats_dataset(
     chains, draws, agents, _ = positions.shape
     rounds = schedule.round_of(np.arange(draws))
     messages = np.multiply.outer(rounds, network.degrees)
-    message_bytes = sampler.card.floats_per_parameter * dim * np.dtype(precision).itemsize
+    message_bytes = sampler.card.floats(dim) * np.dtype(precision).itemsize
     everywhere = np.broadcast_to(messages, (chains, draws, agents))
     by_agent = ["chain", "draw", "agent"]
     variables = {

@@ -36,6 +36,10 @@ class Round(NamedTuple):
         """A key of this agent's own for whatever is not Gaussian noise."""
         return jax.random.fold_in(self.agent_key, 2 * self.index + 1)
 
+    def shared_key(self) -> jax.Array:
+        """A key that is the same at every agent for whatever is not Gaussian noise."""
+        return jax.random.fold_in(self.network_key, 2 * self.index + 1)
+
     def _noise_key(self, key):
         return jax.random.fold_in(key, 2 * self.index)
 

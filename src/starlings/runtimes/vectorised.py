@@ -97,6 +97,7 @@ def start(sampler: Any, agents: Agent, positions: jax.Array, keys: Any) -> Flock
 
     by_agent = jax.vmap(one, in_axes=(0, 0, 0, None))
     states = jax.vmap(by_agent, in_axes=(None, 0, 0, 0))(agents, positions, *keys)
+    states = jax.tree.map(jnp.copy, states)  # `advance` donates them, and no buffer twice
     return Flock(states, jnp.zeros((), jnp.int32), Trouble.none(positions.shape[:2]))
 
 
@@ -180,7 +181,7 @@ def run(
     capacity = max(1, min(schedule.draws, CHUNK_BYTES // positions.nbytes))
     wiring = Wiring.of(network, positions.dtype)
     loop = partial(advance, sampler, agents, wiring, keys, limit, capacity=capacity)
-    flock = start(sampler, agents, jnp.copy(positions), keys)  # `advance` donates what it is given
+    flock = start(sampler, agents, positions, keys)
     recording, pace = Recording(), Pace()
     try:
         while int(flock.round) < schedule.burn_in:

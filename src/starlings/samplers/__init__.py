@@ -10,6 +10,8 @@ from starlings.samplers.dadmms import DADMMS
 from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
+from starlings.samplers.metropolis import Metropolis
+from starlings.samplers.midpoint import MidpointADMMS
 
 SAMPLERS: dict[str, type[Any]] = {
     "dadmms": DADMMS,
@@ -17,7 +19,9 @@ SAMPLERS: dict[str, type[Any]] = {
     "dsgld": DSGLD,
     "dsghmc": DSGHMC,
     "dula": DULA,
+    "midpoint": MidpointADMMS,
+    "metropolis": Metropolis,
 }
 
 __all__ = ["CADMM", "DADMMS", "DSGHMC", "DSGLD", "DULA", "SAMPLERS"]
-__all__ += ["Card", "Decay", "Info", "Sampler"]
+__all__ += ["Card", "Decay", "Info", "Metropolis", "MidpointADMMS", "Sampler"]

@@ -41,6 +41,19 @@ class Card:
     """Numbers sent to each neighbour in each round, per parameter."""
     bias: str
     reference: str
+    floats_besides: int = 0
+    """Numbers sent besides, whatever the number of parameters."""
+
+    def floats(self, dim: int) -> int:
+        """Numbers in one message."""
+        return self.floats_per_parameter * dim + self.floats_besides
+
+    @property
+    def size(self) -> str:
+        """The size of a message in words."""
+        if self.floats_per_parameter == 0:
+            return str(self.floats_besides)
+        return f"{self.floats_per_parameter} per parameter"
 
 
 class Sampler(Protocol):

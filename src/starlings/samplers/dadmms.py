@@ -12,6 +12,8 @@ are used again: one exchange a round. The laws of the noise, with w ~ N(0, I):
     paper      n_i = sqrt(2) d_i w_i                     w_i drawn by each agent    (3)
     private    n_i = 2 sqrt(rho d_i) w_i                 w_i drawn by each agent    (4)
     coherent   n_i = 2 d_i sqrt(rho / sum_j d_j) w       one w for all              (5)
+    curvature  n_i = (5) + R_i w_i,  R_i R_i' = Hess f_i(x_i), with private w_i     (7)
+    coherent-curvature   n_i = (5) + Hess f_i(x_i) v,   one v ~ N(0, I) for all     (8)
 
 Summed over the network, (1) and (2) are an implicit Euler step of Langevin dynamics on sum_i f_i
 with step 1 / (2 rho sum_j d_j), which needs Var(sum_i n_i) = 4 rho sum_j d_j: true of (4) and (5),
@@ -20,7 +22,11 @@ agents disagree. Half-noise output records
 
     s_i = x_i - n_i' / (4 rho d_i),     n_i' the noise of the next round            (6)
 
-whose variance is right to second order in the step instead of to first.
+whose variance is right to second order in the step instead of to first. Under (7) and (8) the sum
+of the noises has the covariance sum_i Hess f_i besides, just what implicit Euler loses: the average
+of the iterates then has exactly the posterior's covariance at any rho, if the agents are alike and
+Gaussian. (8) needs coordinates in which sum_i Hess f_i = I, such as those of `tuning`, and keeps
+the agents together; (7) works in any, and scatters them.
 """
 
 from __future__ import annotations
@@ -38,7 +44,7 @@ from starlings.proximal import proximal_point
 from starlings.rounds import Round
 from starlings.samplers.base import Card, ExchangesPositions, Info, choice
 
-NOISE_LAWS = ("paper", "private", "coherent")
+NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
 OUTPUTS = ("iterate", "half-noise")
 
 
@@ -62,7 +68,8 @@ class DADMMS(ExchangesPositions):
         noise: "coherent" (the default) draws from the posterior at every agent; it needs a seed
             that all agents share, so whoever knows the seed can subtract the noise. "private"
             gives the right average and over-dispersed agents. "paper" is Algorithm 1 as printed,
-            with the wrong variance unless rho = degree / 2.
+            with the wrong variance unless rho = degree / 2. "curvature" and
+            "coherent-curvature" add eqs. (7) and (8) to "coherent", for the output "iterate".
         output: "half-noise" (the default) records eq. (6), "iterate" records x_i.
     """
 
@@ -75,7 +82,7 @@ class DADMMS(ExchangesPositions):
         exchanged="position x_i",
         floats_per_parameter=1,
         bias="coherent, half-noise: second order in the step 1/(4 rho |E|); "
-        "private: agents over-dispersed; paper: wrong variance unless rho = degree/2",
+        "private: agents too wide; paper: wrong variance unless rho = degree/2",
         reference="Tzikas, Romao, Pilanci, Abate, Kochenderfer 2024",
     )
 
@@ -83,6 +90,11 @@ class DADMMS(ExchangesPositions):
         check_positive(rho=self.rho)
         check_choice(NOISE_LAWS, noise=self.noise)
         check_choice(OUTPUTS, output=self.output)
+        if "curvature" in self.noise and self.output == "half-noise":
+            raise ValueError(
+                f"noise={self.noise!r} already makes up for what half-noise output corrects; "
+                "take output='iterate' with it."
+            )
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
@@ -93,6 +105,11 @@ class DADMMS(ExchangesPositions):
     ) -> tuple[DADMMSState, Info]:
         """One round of eqs. (1) and (2)."""
         noise = self._noise(agent, round, state.position)
+        if self.noise == "curvature":
+            noise = noise + _curvature_noise(agent, round, state.position)  # (7)
+        elif self.noise == "coherent-curvature":
+            shared = jax.random.normal(round.shared_key(), noise.shape, noise.dtype)
+            noise = noise + agent.hessian(state.position) @ shared  # (8)
         return admm_step(self.rho, agent, state, inbox, round, noise)
 
     def draw(self, agent: Agent, state: DADMMSState, upcoming: Round) -> jax.Array:
@@ -108,8 +125,22 @@ class DADMMS(ExchangesPositions):
             return jnp.sqrt(2.0) * degree * round.private_noise(like)  # (3)
         if self.noise == "private":
             return 2 * jnp.sqrt(self.rho * degree) * round.private_noise(like)  # (4)
-        share = jnp.sqrt(_per_degree(self.rho, agent.total_degree))
-        return 2 * degree * share * round.shared_noise(like)  # (5)
+        return coherent_noise(self.rho, agent, round, like)
+
+
+def coherent_noise(rho, agent: Agent, round: Round, like: jax.Array) -> jax.Array:
+    """Eq. (5)."""
+    share = jnp.sqrt(_per_degree(rho, agent.total_degree))
+    return 2 * agent.degree * share * round.shared_noise(like)  # (5)
+
+
+def _curvature_noise(agent: Agent, round: Round, position: jax.Array) -> jax.Array:
+    """R_i w_i of eq. (7), with the positive part of the Hessian."""
+    if agent.quadratic is not None:
+        values, vectors = agent.quadratic.curvatures, agent.quadratic.basis
+    else:
+        values, vectors = jnp.linalg.eigh(agent.hessian(position))
+    return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * round.private_noise(position))
 
 
 def admm_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise):

@@ -28,7 +28,7 @@ import scipy.linalg
 from starlings.errors import StabilityError
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD, DULA, Decay
+from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD, DULA, Decay, MidpointADMMS
 
 LARGEST_CHECKED = 400
 
@@ -204,10 +204,13 @@ class Stacked:
         return np.tile(np.eye(dim), (size, 1)) / np.sqrt(size)
 
 
-def _admm_law(s: Stacked, rho: float, noise: np.ndarray, readout: np.ndarray) -> Law:
+def _admm_law(
+    s: Stacked, rho: float, noise: np.ndarray, readout: np.ndarray, reflects: bool = False
+) -> Law:
     """State (x, q) with duals p = U q, U a basis of the range of L: their sum stays zero.
 
-    (H + 2 rho D) x' = rho L+ x - p + b - n,     p' = p + rho L x'          (5)
+    (H + 2 rho D) y = rho L+ x - p + b - n,     p' = p + rho L y            (5)
+    x' = y,   or reflected   x' = 2 y - D^-1 L+ x / 2                       (6)
 
     `noise` is a factor of the covariance of n, `readout` of the covariance of e in (2).
     """
@@ -218,10 +221,12 @@ def _admm_law(s: Stacked, rho: float, noise: np.ndarray, readout: np.ndarray) ->
     Lplus = 2 * D - L
     from_x, from_q = rho * solve @ Lplus, -solve @ U
     dual = rho * U.T @ L
-    top = np.hstack([from_x, from_q])
     bottom = np.hstack([dual @ from_x, np.eye(U.shape[1]) + dual @ from_q])
-    offset = np.concatenate([solve @ s.b, dual @ solve @ s.b])
-    kick = np.vstack([-solve @ noise, -dual @ solve @ noise])
+    factor = 2.0 if reflects else 1.0
+    mean = s.lift(np.diag(0.5 / np.maximum(s.degrees, 1))) @ Lplus if reflects else 0.0
+    top = np.hstack([factor * from_x - mean, factor * from_q])  # (6)
+    offset = np.concatenate([factor * solve @ s.b, dual @ solve @ s.b])
+    kick = np.vstack([-factor * solve @ noise, -dual @ solve @ noise])
     step = Recursion(np.vstack([top, bottom]), offset, kick)
     return Law(s.shape, lambda k: step, readout @ readout.T, varies=False)
 
@@ -229,6 +234,7 @@ def _admm_law(s: Stacked, rho: float, noise: np.ndarray, readout: np.ndarray) ->
 def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
     """n = sqrt(2) D w, 2 sqrt(rho D) w, or 2 sqrt(rho / sum d) D 1 w with one w for all.
 
+    Curvature-matched noise adds H^1/2 w with a w for each agent, or H 1 w with one for all.
     The half-noise output adds e = -n / (4 rho D) with a fresh n.
     """
     rho, d = float(sampler.rho), s.degrees
@@ -237,12 +243,28 @@ def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
     elif sampler.noise == "private":
         noise = s.lift(np.diag(2 * np.sqrt(rho * d)))
     else:
-        scale = 2 * np.sqrt(rho / max(d.sum(), 1.0))
-        noise = np.kron((scale * d)[:, None], np.eye(s.shape[1]))
+        noise = _coherent_noise(s, rho)
+        if sampler.noise == "curvature":
+            values, vectors = np.linalg.eigh(s.H)
+            noise = np.hstack([noise, vectors * np.sqrt(np.maximum(values, 0))])
+        elif sampler.noise == "coherent-curvature":
+            noise = np.hstack([noise, s.H @ np.tile(np.eye(s.shape[1]), (s.shape[0], 1))])
     readout = np.zeros_like(noise)
     if sampler.output == "half-noise":
         readout = s.lift(np.diag(1 / (4 * rho * np.maximum(d, 1)))) @ noise
     return _admm_law(s, rho, noise, readout)
+
+
+def _coherent_noise(s: Stacked, rho: float) -> np.ndarray:
+    scale = 2 * np.sqrt(rho / max(s.degrees.sum(), 1.0))
+    return np.kron((scale * s.degrees)[:, None], np.eye(s.shape[1]))
+
+
+def _midpoint_law(s: Stacked, sampler: MidpointADMMS) -> Law:
+    """Coherent noise of half the variance, reflected."""
+    rho = float(sampler.rho)
+    noise = _coherent_noise(s, rho) / np.sqrt(2)
+    return _admm_law(s, rho, noise, np.zeros_like(noise), reflects=True)
 
 
 def _cadmm_law(s: Stacked, sampler: CADMM) -> Law:
@@ -286,6 +308,7 @@ def _dula_law(s: Stacked, sampler: DULA) -> Law:
 _LAWS: dict[type, Callable[[Stacked, Any], Law]] = {
     DADMMS: _dadmms_law,
     CADMM: _cadmm_law,
+    MidpointADMMS: _midpoint_law,
     DSGLD: _dsgld_law,
     DSGHMC: _dsghmc_law,
     DULA: _dula_law,

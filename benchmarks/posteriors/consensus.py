@@ -1,0 +1,88 @@
+"""Consensus Monte Carlo (Scott et al. 2016): one upload, and a weighted average.
+
+Agent i draws from exp(-f_i), its rows with its share of the prior, by itself. With S_i the
+covariance of its draws, a coordinator makes the t-th draw of all
+
+    x_t = (sum_i W_i)^-1 sum_i W_i x_it,      W_i = S_i^-1                                      (1)
+
+which is exact where every exp(-f_i) is Gaussian. It needs every agent to have a posterior of its
+own. Whether it has is looked at in coordinates where the pooled posterior has about unit
+covariance:
+
+- at the agent's own mode, found by Newton's method, the curvature of some direction is below
+  1 / `LARGEST_VARIANCE`: there is no mode, or a ridge;
+- its draws are not finite, or some direction has a variance above `LARGEST_VARIANCE`;
+- its chains have not found the same law. This last is no proof, and is reported as what it is.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.problem import Agent
+from starlings.proximal import minimise
+
+from .score import convergence
+
+LARGEST_VARIANCE = 1e8
+"""Times the pooled posterior's: far beyond what one of some tens of agents can honestly lack."""
+LARGEST_R_HAT = 1.05
+
+
+class ImproperError(RuntimeError):
+    """An agent without a posterior of its own: there is nothing to average."""
+
+
+def combine(draws: np.ndarray) -> np.ndarray:
+    """Eq. (1): draws (agent, chain, draw, dim) -> (chain, draw, dim)."""
+    agents, dim = len(draws), draws.shape[-1]
+    flat = draws.reshape(agents, -1, dim)
+    weights = np.array([np.linalg.inv(np.atleast_2d(np.cov(own.T))) for own in flat])
+    weighted = np.einsum("iab,itb->ta", weights, flat)
+    return np.linalg.solve(weights.sum(axis=0), weighted.T).T.reshape(draws.shape[1:])  # (1)
+
+
+def refuse_improper(agents: Agent, dim: int) -> None:
+    """Refuse agents that are flat at what should be their mode."""
+    for agent, curvature in enumerate(np.asarray(_least_curvatures(agents, dim))):
+        if abs(curvature) < 1 / LARGEST_VARIANCE:
+            raise ImproperError(f"improper at agent {agent} (flat in some direction at its mode)")
+
+
+def refuse_unmixed(draws: np.ndarray) -> None:
+    """Refuse draws (agent, chain, draw, dim) that are of no law."""
+    for agent, own in enumerate(draws):
+        fault = _fault(own)
+        if fault is not None:
+            raise ImproperError(f"{fault[0]} at agent {agent} ({fault[1]})")
+
+
+def _fault(draws: np.ndarray) -> tuple[str, str] | None:
+    """What is wrong with the draws (chain, draw, dim) of one agent, and how it shows."""
+    if not np.all(np.isfinite(draws)):
+        return "improper", "its draws are not finite"
+    flat = draws.reshape(-1, draws.shape[-1])
+    largest = np.linalg.eigvalsh(np.atleast_2d(np.cov(flat.T)))[-1]
+    if largest > LARGEST_VARIANCE:
+        return "improper", f"its variance is {largest:.0e} times the pooled one"
+    r_hat = convergence(draws)[1]
+    if not r_hat <= LARGEST_R_HAT:
+        return "not mixed", f"its chains disagree, R-hat {r_hat:.2f}"
+    return None
+
+
+@partial(jax.jit, static_argnames="dim")
+def _least_curvatures(agents: Agent, dim: int) -> jax.Array:
+    """The smallest eigenvalue of the Hessian of every agent at its mode; NaN if it has none."""
+
+    def one(agent):
+        start = jnp.zeros(dim)
+        rounding = jnp.finfo(start.dtype).eps * jnp.abs(agent.potential(start))
+        mode = minimise(agent.potential, start, rounding).point
+        return jnp.linalg.eigvalsh(agent.hessian(mode))[0]
+
+    return jax.vmap(one)(agents)

@@ -1,0 +1,95 @@
+"""The results as a page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .cases import BUILDERS, DIVISIONS
+from .methods import BURN_IN, FASTEST, FRICTIONS, SLOWEST
+from .report import LARGEST_SORTED_OVER_RANDOM, TARGETS, Grid, comparison, figures, summary
+from .results import Row
+
+TEXT = """# Real posteriors
+
+Made by `starlings bench posteriors FOLDER --page docs/posteriors.md`.
+
+## What is compared
+
+{cases} posteriors of real models and data from posteriordb, with reference draws (10,000 for each,
+most of them by its maintainers). The rows of each are divided among the agents of a ring in two
+ways: at *random* (agents are alike) and *sorted* by a covariate or by time (agents differ strongly,
+and some have no posterior of their own). The columns:
+
+| column | what it is |
+|---|---|
+| `tuned` | `starlings.sample(problem, network)`: nothing is set by hand |
+| `paper` | D-ADMMS as published, with the best rho of a grid |
+| `dsgld` | D-SGLD as published with full gradients, with the best step of a grid |
+| `dsghmc` | D-SGHMC as published with full gradients, with the best step of a grid for each of \
+the frictions {frictions} |
+| `consensus` | consensus Monte Carlo: NUTS at every agent alone, one upload to a coordinator, \
+averages weighted by the inverse covariances |
+| `nuts` | NUTS on the pooled rows: what the figures of perfect draws are |
+
+`paper`, `dsgld` and `dsghmc` have no tuning of their own. They are given the coordinates that
+`tuned` found (the mode, and the metric in which the posterior has unit curvature), a start at the
+mode, a burn-in of {burn_in} autocorrelation times, and the best point of the grid with the
+reference in hand. Their grids reach from {fast:.0f} to {slow:.0f} rounds for one independent draw;
+smaller steps would be less biased, and slower still.
+
+## How
+
+Of every agent, against the reference: the error of the mean in posterior standard deviations, the
+ratio of the standard deviations, and the W2 distance in standard deviations, of every parameter as
+reported; of the unconstrained vector the Mahalanobis length of the error of the mean over the root
+of the dimension, and the extreme eigenvalues of the covariance whitened by that of the reference.
+Each figure is that of the worst agent and parameter. Effective draws (bulk, by ArviZ) are those of
+the worst agent and parameter over all chains; rounds and bytes are counted after burn-in, over all
+chains, and bytes over all agents. The figures of `nuts` show how much of a figure is the noise of
+draws and reference alone.
+
+Targets: {targets}; W2 of the sorted division at most {ratio} times that of the random one. A figure
+outside its target has a star.
+"""
+
+
+def page_text(rows: Sequence[Row]) -> str:
+    """What is compared, how, and the tables."""
+    text = TEXT.format(
+        cases=len(BUILDERS),
+        frictions=" and ".join(f"{friction:g}" for friction in FRICTIONS),
+        burn_in=BURN_IN,
+        fast=FASTEST,
+        slow=SLOWEST,
+        targets=_targets(),
+        ratio=LARGEST_SORTED_OVER_RANDOM,
+    )
+    sections = [
+        _section("The default: every figure", [figures(rows, "tuned", d) for d in DIVISIONS]),
+        _section("All columns", [comparison(rows)]),
+        _section("The targets", [summary(rows)]),
+    ]
+    return "\n".join([text, *sections])
+
+
+def _section(title: str, grids: Sequence[Grid]) -> str:
+    return "\n".join([f"## {title}\n", *(grid.markdown() for grid in grids if grid.rows)])
+
+
+def _targets() -> str:
+    w2, mean, sd, eigenvalue, mahalanobis, rounds = (
+        TARGETS[key]
+        for key in (
+            "w2",
+            "mean_error",
+            "sd_ratio_least",
+            "eigenvalue_least",
+            "mahalanobis",
+            "rounds_per_effective_draw",
+        )
+    )
+    return (
+        f"W2 at most {w2.high}, mean within {mean.high}, sd ratios from {sd.low} to {sd.high}, "
+        f"eigenvalues from {eigenvalue.low} to {eigenvalue.high}, Mahalanobis at most "
+        f"{mahalanobis.high}, at most {rounds.high:g} rounds for an effective draw"
+    )

@@ -1,0 +1,198 @@
+"""The results for people: what became of the targets, and the tables (see `page` for Markdown)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from .cases import BUILDERS, DIVISIONS
+from .methods import DECENTRALISED, METHODS
+from .results import Row
+
+
+class Target(NamedTuple):
+    """Where a figure should be, both ends included."""
+
+    low: float
+    high: float
+
+
+TARGETS = {
+    "w2": Target(0.0, 0.08),
+    "mean_error": Target(0.0, 0.05),
+    "sd_ratio_least": Target(0.96, 1.04),
+    "sd_ratio_most": Target(0.96, 1.04),
+    "mahalanobis": Target(0.0, 0.05),
+    "eigenvalue_least": Target(0.9, 1.1),
+    "eigenvalue_most": Target(0.9, 1.1),
+    "rounds_per_effective_draw": Target(0.0, 25.0),
+}
+LARGEST_SORTED_OVER_RANDOM = 1.5
+
+COLUMNS = {
+    "mean_error": ("mean", ".3f"),
+    "sd_ratio_least": ("sd least", ".3f"),
+    "sd_ratio_most": ("sd most", ".3f"),
+    "w2": ("W2", ".3f"),
+    "mahalanobis": ("Mahalanobis", ".3f"),
+    "eigenvalue_least": ("eigenvalue least", ".3f"),
+    "eigenvalue_most": ("eigenvalue most", ".3f"),
+    "effective_draws": ("effective draws", ",.0f"),
+    "rounds_per_effective_draw": ("rounds per draw", ".1f"),
+    "bytes_per_effective_draw": ("bytes per draw", ",.0f"),
+    "r_hat": ("R-hat", ".3f"),
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table before it is drawn: a title, headings and cells."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+
+    def rich(self) -> Table:
+        """For the terminal."""
+        table = Table(*self.headings, title=self.title, title_justify="left")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """For a page."""
+        rule = ["---"] + ["---:"] * (len(self.headings) - 1)
+        lines = [f"| {' | '.join(cells)} |" for cells in (self.headings, rule, *self.rows)]
+        return "\n".join([f"**{self.title}**", "", *lines, ""])
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of the targets in one case and division."""
+
+    missed: list[str]
+    """The figures of `tuned` that are outside their targets."""
+    best: bool | None
+    """Whether no other decentralised method has a smaller W2; None if there is none to compare."""
+    sorted_over_random: float | None
+    """W2 of `tuned` under the sorted division over that under the random one."""
+
+
+def judge(rows: Sequence[Row], case: str, division: str) -> Verdict | None:
+    """Hold the rows of one case and division against the targets; None without `tuned`."""
+    by_method = {row["method"]: row for row in rows if _at(row, case, division)}
+    tuned = by_method.pop("tuned", None)
+    if tuned is None:
+        return None
+    others = [_w2(by_method[name]) for name in DECENTRALISED if name in by_method]
+    return Verdict(
+        missed_targets(tuned),
+        _w2(tuned) <= min(others) if others else None,
+        _sorted_over_random(rows, case),
+    )
+
+
+def missed_targets(row: Row) -> list[str]:
+    """The figures of a row that are outside their targets; all of them if there are no figures."""
+    if "error" in row:
+        return list(TARGETS)
+    measured = {key: target for key, target in TARGETS.items() if row[key] is not None}
+    return [key for key, (low, high) in measured.items() if not low <= row[key] <= high]
+
+
+def _sorted_over_random(rows: Sequence[Row], case: str) -> float | None:
+    found = {r["division"]: _w2(r) for r in rows if r["case"] == case and r["method"] == "tuned"}
+    if set(found) != set(DIVISIONS) or not all(map(math.isfinite, found.values())):
+        return None
+    return found["sorted"] / found["random"]
+
+
+def _w2(row: Row) -> float:
+    return math.inf if "error" in row else row["w2"]
+
+
+def _at(row: Row, case: str, division: str) -> bool:
+    return (row["case"], row["division"]) == (case, division)
+
+
+def console_tables(rows: Sequence[Row], console: Console) -> None:
+    """Print everything there is."""
+    for method in METHODS:
+        for division in DIVISIONS:
+            _print(figures(rows, method, division), console)
+    _print(comparison(rows), console)
+    _print(summary(rows), console)
+
+
+def _print(grid: Grid, console: Console) -> None:
+    if grid.rows:
+        console.print(grid.rich())
+
+
+def figures(rows: Sequence[Row], method: str, division: str) -> Grid:
+    """All figures of one method and division, a line for each case."""
+    cells = []
+    for case in BUILDERS:
+        for row in rows:
+            if _at(row, case, division) and row["method"] == method:
+                cells.append([f"{case} ({row['agents']} agents, {row['dim']})", *_figures(row)])
+    title = f"{method}, {division} division"
+    return Grid(title, ["case", *(heading for heading, _ in COLUMNS.values())], cells)
+
+
+def _figures(row: Row) -> list[str]:
+    if "error" in row:
+        return [row["error"], *[""] * (len(COLUMNS) - 1)]
+    return [_cell(row[key], form, key in missed_targets(row)) for key, (_, form) in COLUMNS.items()]
+
+
+def _cell(value: float | None, form: str, missed: bool = False) -> str:
+    if value is None:
+        return "-"
+    return format(value, form) + (" *" if missed else "")
+
+
+def comparison(rows: Sequence[Row]) -> Grid:
+    """W2 of every method, a line for each case and division."""
+    cells = []
+    for case in BUILDERS:
+        for division in DIVISIONS:
+            found = {row["method"]: row for row in rows if _at(row, case, division)}
+            if found:
+                shown = [_w2_cell(found.get(method)) for method in METHODS]
+                cells.append([case, division, *shown])
+    return Grid("W2 of the worst agent and parameter", ["case", "division", *METHODS], cells)
+
+
+def _w2_cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    return row["error"].split(" (")[0][:60] if "error" in row else format(row["w2"], ".3f")
+
+
+def summary(rows: Sequence[Row]) -> Grid:
+    """The verdicts, a line for each case and division."""
+    cells = []
+    for case in BUILDERS:
+        for division in DIVISIONS:
+            verdict = judge(rows, case, division)
+            if verdict is not None:
+                cells.append([case, division, *_verdict_cells(verdict)])
+    headings = ["case", "division", "targets missed by tuned", "best decentralised"]
+    title = f"Targets: sorted over random at most {LARGEST_SORTED_OVER_RANDOM}"
+    return Grid(title, [*headings, "W2 sorted / random"], cells)
+
+
+def _verdict_cells(verdict: Verdict) -> list[str]:
+    missed = ", ".join(COLUMNS[key][0] for key in verdict.missed) or "none"
+    best = {True: "yes", False: "no", None: "-"}[verdict.best]
+    ratio = verdict.sorted_over_random
+    too_large = ratio is not None and ratio > LARGEST_SORTED_OVER_RANDOM
+    return [missed, best, _cell(ratio, ".2f", too_large)]

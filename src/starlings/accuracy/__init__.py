@@ -1,0 +1,1 @@
+"""How right the draws are on real data with natural sites: `starlings accuracy`."""

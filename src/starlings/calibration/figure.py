@@ -1,0 +1,118 @@
+"""Rank histograms with the band of what chance allows, and coverage, agent by agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.stats
+import xarray as xr
+
+from starlings.calibration.judging import INTERVALS, Calibration
+from starlings.plots import BAND, PALETTE, SETTINGS, SITE_COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_AGENTS, MOST_PARAMETERS = 12, 6
+CHANCE = 0.99
+"""Of each bin, or point of a curve, to be inside its band."""
+STYLE: dict[Any, Any] = {**SETTINGS, "font.size": 11, "axes.titlesize": 12}
+
+
+def draw(calibration: Calibration) -> Figure:
+    """One row for an agent: a histogram for each parameter, then its coverage curves.
+
+    Of many agents or parameters those with the smallest p-values are shown.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    agents = _worst(calibration.p_values.min("parameter"), MOST_AGENTS)
+    parameters = _worst(calibration.p_values.min("agent"), MOST_PARAMETERS)
+    with mpl.rc_context(STYLE):
+        size = (2.6 * (len(parameters) + 1), 1.9 * len(agents) + 1.2)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(len(agents), len(parameters) + 1, squeeze=False)
+        for agent, row in zip(agents, axes, strict=True):
+            row[0].set_ylabel(agent, fontsize=12, weight="bold")
+            for parameter, axis in zip(parameters, row, strict=False):
+                _draw_histogram(axis, calibration, {"agent": agent, "parameter": parameter})
+            _draw_coverage(row[-1], calibration, agent, parameters)
+        _label(figure, axes, calibration, parameters)
+    return figure
+
+
+def _worst(p_values: xr.DataArray, most: int) -> list[str]:
+    """The labels of the smallest p-values, in their own order."""
+    smallest = np.sort(np.argsort(p_values.values)[:most])
+    return [str(label) for label in p_values[p_values.dims[0]].values[smallest]]
+
+
+def _draw_histogram(axis: Axes, calibration: Calibration, entry: dict[str, str]) -> None:
+    edges, shares = calibration.bins, calibration.bin_probabilities
+    widths = np.diff(edges) / np.diff(edges).mean()  # bins that hold more ranks stand as high
+    low, high = _band(calibration.num_replications, shares) / widths
+    axis.stairs(high, edges, baseline=low, fill=True, color=BAND)
+    counts = calibration.counts.sel(entry).values / widths
+    axis.stairs(counts, edges, color=PALETTE["blue"], lw=1.5)
+    axis.set_ylim(0, 1.25 * max(high.max(), counts.max()))
+    axis.set_xticks([0, calibration.num_draws])
+    axis.set_yticks([])
+    p_value = float(calibration.p_values.sel(entry))
+    alarm = p_value < calibration.threshold
+    colour = PALETTE["vermilion"] if alarm else "0.3"
+    axis.text(
+        0.97,
+        0.97,
+        f"p = {p_value:.2g}",
+        ha="right",
+        va="top",
+        color=colour,
+        transform=axis.transAxes,
+    )
+
+
+def _draw_coverage(axis: Axes, calibration: Calibration, agent: str, parameters: list[str]) -> None:
+    levels, curve = calibration.coverage_curve
+    low, high = _band(calibration.num_replications, levels) / calibration.num_replications
+    axis.fill_between(levels, low, high, color=BAND, lw=0)
+    axis.plot([0, 1], [0, 1], color="0.5", lw=0.8)
+    for parameter, colour in zip(parameters, SITE_COLOURS, strict=False):
+        entry = {"agent": agent, "parameter": parameter}
+        axis.plot(levels, curve.sel(entry), color=colour, lw=1.5, label=parameter)
+        marked = [float(calibration.coverage(level).sel(entry)) for level in INTERVALS]
+        axis.plot(INTERVALS, marked, "o", color="white", mec=colour, markersize=4)
+    axis.set_xticks([0, *INTERVALS], ["0", *(f"{level:.0%}" for level in INTERVALS)])
+    axis.set_yticks(INTERVALS, [f"{level:.0%}" for level in INTERVALS])
+    axis.yaxis.tick_right()
+    axis.grid(color="0.93")
+    axis.set_axisbelow(True)
+
+
+def _band(replications: int, probabilities: np.ndarray) -> np.ndarray:
+    """The counts, lowest and highest, that chance allows where a share is expected."""
+    tails = [[(1 - CHANCE) / 2], [(1 + CHANCE) / 2]]
+    return np.asarray(scipy.stats.binom.ppf(tails, replications, probabilities))
+
+
+def _label(
+    figure: Figure, axes: np.ndarray, calibration: Calibration, parameters: list[str]
+) -> None:
+    for axis, parameter in zip(axes[0], parameters, strict=False):
+        axis.set_title(parameter)
+    axes[0, -1].set_title("coverage")
+    for axis in axes[-1, :-1]:
+        axis.set_xlabel("rank")
+    axes[-1, -1].set_xlabel("nominal")
+    handles, labels = axes[0, -1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower right", ncols=3, frameon=False)
+    figure.suptitle(
+        f"Ranks of the true value among {calibration.num_draws} draws, "
+        f"{calibration.num_replications} replications; "
+        f"grey: {100 * CHANCE:g} % of the bins, if all is right",
+        x=0.01,
+        ha="left",
+        fontsize=13,
+    )

@@ -1,0 +1,81 @@
+"""Other coordinates for the same posterior, in which all agents see the same curvature.
+
+In the coordinates z with x = c + L z, and with a tilt b_i, A_i of its own, agent i works on
+
+    g_i(z) = f_i(c + L z) - b_i'z - z'A_i z / 2                                             (1)
+
+Tilts that sum to zero over the agents leave the posterior exp(-sum_i g_i) as it is: they only
+change whose potential carries which part of it. With shares s_i that sum to one (those of the
+edges, d_i / sum_j d_j), and with b_i and A_i from each agent's gradient and Hessian at c,
+
+    b_i = grad_i - s_i sum_j grad_j,      A_i = Hess_i - s_i sum_j Hess_j                   (2)
+
+every g_i has the gradient and the Hessian of s_i times the whole posterior at c: agents whose data
+differ strongly, and agents without a proper posterior of their own, become alike there.
+
+L and A_i are matrices, or vectors that stand for diagonal matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Frame:
+    """c, L, b_i and A_i of eq. (1); the tilts of all agents are stacked along a first axis."""
+
+    centre: Any
+    scale: Any
+    linear: Any
+    """b_i."""
+    quadratic: Any
+    """A_i."""
+
+    def to_original(self, z: jax.Array) -> jax.Array:
+        """x = c + L z."""
+        return self.centre + times(self.scale, z)
+
+    def from_original(self, x: np.ndarray) -> np.ndarray:
+        """z = L^-1 (x - c), for any leading shape."""
+        apart = np.asarray(x, float) - self.centre
+        if self.scale.ndim == 1:
+            return apart / self.scale
+        return np.linalg.solve(self.scale, apart[..., None])[..., 0]
+
+    def tilt(self, z: jax.Array) -> jax.Array:
+        """b_i'z + z'A_i z / 2."""
+        return self.linear @ z + 0.5 * z @ times(self.quadratic, z)
+
+    def stacked(self) -> Frame:
+        """With centre and scale repeated for every agent."""
+        agents = len(self.linear)
+
+        def repeated(array: Any) -> np.ndarray:
+            return np.broadcast_to(array, (agents, *np.shape(array)))
+
+        return Frame(repeated(self.centre), repeated(self.scale), self.linear, self.quadratic)
+
+
+def times(matrix: Any, vector: Any) -> Any:
+    """The product with a matrix, or with a diagonal matrix given as a vector."""
+    return matrix @ vector if matrix.ndim == 2 else matrix * vector
+
+
+def frame(centre: Any, scale: Any, agents: int, linear: Any = None, quadratic: Any = None) -> Frame:
+    """A checked frame for some number of agents; without tilts unless they are given."""
+    centre, scale = np.asarray(centre, float), np.asarray(scale, float)
+    dim = len(centre)
+    if centre.ndim != 1 or scale.shape not in ((dim,), (dim, dim)):
+        raise ValueError(
+            f"`scale` must have shape {(dim, dim)}, or {(dim,)} for a diagonal matrix, where "
+            f"`centre` has shape {centre.shape}; got {scale.shape}."
+        )
+    if linear is None or quadratic is None:
+        linear, quadratic = np.zeros((agents, dim)), np.zeros((agents, *scale.shape))
+    return Frame(centre, scale, np.asarray(linear, float), np.asarray(quadratic, float))

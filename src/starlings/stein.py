@@ -1,0 +1,301 @@
+"""Is the law right? Stein's identities, which need no reference draws and no coordinator.
+
+Integration by parts: for draws z of the law proportional to exp(-F), and any point c,
+
+    E[grad F(z)] = 0,      E[(z - c) grad F(z)'] = I                                        (1)
+
+With the summed gradient G_m = sum_j grad f_j(z_m) at the draws m of one agent, coordinate by
+coordinate,
+
+    shift_k   = mean_m G_mk                                   0 if the law is right         (2)
+    stretch_k = mean_m (z_mk - mean z_k) (G_mk - mean G_k)    1 if the law is right         (3)
+
+In coordinates in which F has unit curvature, as tuning makes them, a Gaussian posterior whose draws
+have a mean that is off by delta standard deviations shows shift = delta, and stretch is the
+variance of its draws over the right one; for other posteriors both say roughly that.
+
+Standard errors follow from the autocorrelations r_t of the series that (2) and (3) average, over
+all chains: with V their variance, n their number and tau = 2 sum_t r_t - 1, summed in pairs while
+the pairs are positive and falling, and at least 1,
+
+    error = sqrt(V tau / n)                                                                 (4)
+
+A departure counts if it is beyond both a practical limit and `sigmas` errors: four, or more where
+so many numbers are looked at that four would happen by chance; and twice that where the errors are
+so large that they are not well known themselves.
+
+The identities do not see everything: not a mode that no chain has been to, nor a wrong correlation
+of two of the coordinates z, nor a wrong shape that keeps (1). And where there are few effective
+draws, or gradients with heavy tails, the errors are large; the answer then is "undecided".
+
+Cost: the draws of an examined agent have to be sent to all the others, and their gradients summed
+on the way back: two sums over the network (see `gossip`), with 4 floats over every link and in
+each direction for every coordinate of every draw examined. Agent 0 is always examined, and of the
+others at most the two whose means and spreads are farthest from the average, if they are farther
+than `NEAR`. Whatever passes can be read by those it passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import ndtri
+
+from starlings.errors import check_count
+from starlings.gossip import Gossip
+from starlings.network import Network
+from starlings.problem import Agent, Problem
+
+LARGEST_SHIFT = 0.1
+LARGEST_STRETCH = 0.1
+"""The departures from 0 and from 1 that do not matter in practice."""
+UNDECIDED = 0.5
+"""Where a larger departure than this could be chance, nothing has been tested."""
+NEAR = 0.05
+"""In posterior sd: agents as near as this to the average need no examination of their own."""
+BATCH = 8
+"""Draws whose gradients are computed at once."""
+
+
+class Departure(NamedTuple):
+    """One number that should be zero."""
+
+    agent: str
+    coordinate: str
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Stein:
+    """Eq. (2) and (3) of some agents with standard errors; arrays are (agent, coordinate)."""
+
+    agents: list[str]
+    coordinates: list[str]
+    draws: int
+    """Examined of each agent."""
+    shift: np.ndarray
+    shift_error: np.ndarray
+    stretch: np.ndarray
+    stretch_error: np.ndarray
+    rounds: int
+    messages: int
+    """Sent by all agents together."""
+    floats: int
+
+    @property
+    def sigmas(self) -> float:
+        """How many errors a departure must be beyond."""
+        return max(4.0, float(-ndtri(0.005 / (2 * self.shift.size))))
+
+    @property
+    def worst_shift(self) -> Departure:
+        """The largest error of a mean, in posterior sd; of those beyond chance if there are any."""
+        return self._worst(self.shift, self.shift_error, LARGEST_SHIFT)
+
+    @property
+    def worst_stretch(self) -> Departure:
+        """The largest relative error of a variance, of those beyond chance if there are any."""
+        return self._worst(self.stretch - 1, self.stretch_error, LARGEST_STRETCH)
+
+    @property
+    def resolution(self) -> tuple[float, float]:
+        """The errors of a mean and of a variance that would have shown anywhere."""
+        return self.sigmas * self.shift_error.max(), self.sigmas * self.stretch_error.max()
+
+    @property
+    def violations(self) -> list[str]:
+        """What is wrong with the law, in words; empty if nothing is known to be."""
+        shift, stretch = self.worst_shift, self.worst_stretch
+        found = []
+        if self._is_beyond(shift.value, shift.error, LARGEST_SHIFT):
+            found.append(
+                f"the mean of {shift.coordinate} at agent {shift.agent} is off by about "
+                f"{abs(shift.value):.2g} sd (standard error {shift.error:.1g})"
+            )
+        if self._is_beyond(stretch.value, stretch.error, LARGEST_STRETCH):
+            found.append(
+                f"the variance of {stretch.coordinate} at agent {stretch.agent} is about "
+                f"{1 + stretch.value:.2f} times what it should be (standard error "
+                f"{stretch.error:.1g})"
+            )
+        return found
+
+    @property
+    def undecided(self) -> bool:
+        """Whether nothing is known to be wrong only because the errors are too large."""
+        return not self.violations and not np.max(self.resolution) <= UNDECIDED
+
+    def __str__(self) -> str:
+        if self.violations:
+            return "Stein's identities fail"
+        mean, variance = self.resolution
+        if not np.isfinite(mean + variance):
+            return "undecided by Stein's identities (too few draws, or infinite gradients)"
+        if self.undecided:
+            return (
+                f"undecided by Stein's identities (errors of {mean:.2f} sd in a mean or "
+                f"{variance:.0%} in a variance could hide)"
+            )
+        return (
+            f"Stein's identities hold (an error of {mean:.2f} sd in a mean or {variance:.0%} in a "
+            "variance would show)"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """All of it in terms that JSON has."""
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Stein:
+        """What `record` was made from."""
+        arrays = ("shift", "shift_error", "stretch", "stretch_error")
+        fields: dict[str, Any] = {k: np.array(record[k]) for k in arrays}
+        return cls(**{**record, **fields})
+
+    def _is_beyond(self, value: Any, error: Any, limit: float) -> Any:
+        chance = self.sigmas * np.asarray(error)
+        chance = np.where(chance <= UNDECIDED, chance, 2 * chance)
+        return (np.abs(value) > limit) & (np.abs(value) > chance)
+
+    def _worst(self, values: np.ndarray, errors: np.ndarray, limit: float) -> Departure:
+        size = np.nan_to_num(np.abs(values))
+        beyond = self._is_beyond(values, errors, limit)
+        candidates = np.where(beyond, size, 0.0) if beyond.any() else size
+        i, k = np.unravel_index(candidates.argmax(), candidates.shape)
+        here = (self.agents[i], self.coordinates[k])
+        return Departure(*here, float(values[i, k]), float(errors[i, k]))
+
+
+def examine(problem: Problem, network: Network, positions: Any, most_draws: int = 1000) -> Stein:
+    """Hold draws against Stein's identities, by sums over a connected network.
+
+    Args:
+        problem: the posterior, in coordinates of about unit curvature.
+        network: who talks to whom.
+        positions: draws in those coordinates, (chain, draw, agent, dim); of one chain also
+            (draw, agent, dim).
+        most_draws: how many draws of an agent to examine at most, in equal distances.
+    """
+    check_count(1, most_draws=most_draws)
+    network = network.matched_to(problem.sites)
+    draws = _thinned(_by_chain(problem, positions), most_draws)
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        agents = examined_agents(gossip, draws)
+        own = np.moveaxis(draws[:, :, agents], 2, 0)
+        gradients = summed_gradients(gossip, problem.agents(network), agents, own)
+    with np.errstate(invalid="ignore", over="ignore"):
+        products = _centred(own) * _centred(gradients)
+        shift, shift_error = mean_and_error(gradients)  # (2)
+        stretch, stretch_error = mean_and_error(products)  # (3)
+    return Stein(
+        agents=[network.names[i] for i in agents],
+        coordinates=coordinate_names(problem),
+        draws=int(np.prod(draws.shape[:2])),
+        shift=shift,
+        shift_error=shift_error,
+        stretch=stretch,
+        stretch_error=stretch_error,
+        **asdict(gossip.ledger),
+    )
+
+
+def examined_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:
+    """Agent 0, and those of the two farthest from the average that are not near it.
+
+    Each agent sends its means and standard deviations into one sum, and its distance from their
+    average into another.
+    """
+    chains_and_draws = (0, 1)
+    own = np.concatenate([draws.mean(chains_and_draws), draws.std(chains_and_draws)], axis=-1)
+    average = np.asarray(gossip.sum(jnp.asarray(own))) / len(own)
+    distance = np.abs(own - average).max(axis=-1)
+    announced = np.asarray(gossip.sum(jnp.asarray(np.diag(distance))))[0]
+    farthest = np.argsort(-announced)[:2]
+    return sorted({0, *(int(i) for i in farthest if announced[i] > NEAR)})
+
+
+def summed_gradients(
+    gossip: Gossip, agents: Agent, examined: list[int], draws: np.ndarray
+) -> np.ndarray:
+    """G of eq. (2) at the draws (examined agent, chain, draw, dim) of some agents.
+
+    The draws reach everybody by a sum to which only their owners have something to add.
+    """
+    offered = np.zeros((gossip.network.size, *draws.shape))
+    offered[examined, np.arange(len(examined))] = draws
+    received = gossip.sum(jnp.asarray(offered))
+    return np.asarray(gossip.sum(_gradients(agents, received)))[0]
+
+
+@jax.jit
+def _gradients(agents: Agent, points: jax.Array) -> jax.Array:
+    """Every agent's own gradient at the points (agent, ..., dim) that it holds."""
+
+    def one(agent, points):
+        return jax.lax.map(agent.gradient, points, batch_size=BATCH)
+
+    flat = points.reshape(len(points), -1, points.shape[-1])
+    return jax.vmap(one)(agents, flat).reshape(points.shape)
+
+
+def coordinate_names(problem: Problem) -> list[str]:
+    """The parameters' own names; in other coordinates numbers, and where each is seen most."""
+    labels, frame = problem.parameters.labels(), problem.frame
+    numbered = [f"z{k}" for k in range(problem.dim)]
+    if len(labels) != problem.dim:
+        return numbered
+    if frame is None or np.ndim(frame.scale) == 1:
+        return labels
+    share = np.abs(frame.scale) / np.linalg.norm(frame.scale, axis=1, keepdims=True)
+    seen = share.argmax(axis=0)
+    return [f"{z} (seen most in {labels[j]})" for z, j in zip(numbered, seen, strict=True)]
+
+
+def mean_and_error(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean over (chain, draw) of series (..., chain, draw, entry), and its error, eq. (4).
+
+    The error is unknown (nan) below four draws a chain.
+    """
+    chains, draws = series.shape[-3:-1]
+    means = series.mean(axis=-2)
+    mean = means.mean(axis=-2)
+    if draws < 4:
+        return mean, np.full_like(mean, np.nan)
+    spectrum = np.fft.rfft(series - means[..., None, :], 2 * draws, axis=-2)
+    within = np.fft.irfft(np.abs(spectrum) ** 2, axis=-2)[..., :draws, :].mean(-3) / draws
+    between = means.var(axis=-2, ddof=1) if chains > 1 else np.zeros_like(mean)
+    covariance = within + between[..., None, :]
+    variance = covariance[..., 0, :]
+    pairs = covariance[..., : draws // 2 * 2 : 2, :] + covariance[..., 1::2, :]
+    falling = np.maximum(np.minimum.accumulate(pairs, axis=-2), 0.0)
+    long_run = np.maximum(2 * falling.sum(axis=-2) - variance, variance)
+    return mean, np.sqrt(long_run / (chains * draws))  # (4)
+
+
+def _centred(series: np.ndarray) -> np.ndarray:
+    return series - series.mean(axis=(-3, -2), keepdims=True)
+
+
+def _by_chain(problem: Problem, positions: Any) -> np.ndarray:
+    draws = np.asarray(positions, float)
+    draws = draws[None] if draws.ndim == 3 else draws
+    wanted = (problem.num_agents, problem.dim)
+    if draws.ndim != 4 or draws.shape[2:] != wanted or 0 in draws.shape:
+        raise ValueError(
+            "`positions` must have shape (chain, draw, agent, dim) with (agent, dim) = "
+            f"{wanted}, got {np.shape(positions)}."
+        )
+    return draws
+
+
+def _thinned(draws: np.ndarray, most: int) -> np.ndarray:
+    """Every so-many-th draw, so that no more than `most` remain of all chains together."""
+    chains, length = draws.shape[:2]
+    return draws[:, :: -(-chains * length // most)]

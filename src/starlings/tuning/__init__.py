@@ -1,0 +1,230 @@
+"""Centre, scale, shares and penalty without a coordinator and without a hyper-parameter to guess.
+
+All that is global is a sum over the agents, made by `gossip`:
+
+1. the mode c, by Newton's method on such sums (see `mode`);
+2. the metric L with L L' = (sum_i Hess f_i(c))^-1, so that x = c + L z has unit curvature      (1)
+   everywhere near the mode; agent 0's c and L flood the network, the same in every bit;
+3. the shares: every agent tilts its potential so that it carries d_i / sum_j d_j of the gradient
+   and the curvature at c (see `frames`). Under coherent noise agents that are alike move alike, so
+   that what is left of their disagreement comes from third derivatives only;
+4. the penalty, from the wanted Langevin step eta in units of the posterior's curvature,
+
+       rho = 1 / (4 |E| eta),   at least max_i -lambda_min(Hess g_i(z)) / d_i                   (2)
+
+   over points z ~ N(0, I) that all agents draw from one seed, or that a pilot run found: the floor
+   keeps the proximal step, of curvature 2 rho d_i, well posed where a potential is not convex.
+
+For a Gaussian posterior the agents then are exactly alike, on any graph, and what a rung of the
+`ladder` gives is known exactly before it runs: with half-noise output, per unit of the target's,
+
+       variance = 1 + eta^2 / (4 (1 + eta/2)),     autocorrelation time = 1 + 2/eta rounds      (3)
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.errors import check_choice, check_positive
+from starlings.frames import frame
+from starlings.gossip import Gossip, Ledger
+from starlings.network import Network
+from starlings.problem import Agent, Problem
+from starlings.tuning.ladder import (
+    ADMM_RUNGS,
+    EXACTNESS,
+    METROPOLIS_RUNGS,
+    POINTS,
+    SMALLEST_STEP,
+    metropolis_on,
+    prediction,
+    shared_points,
+)
+from starlings.tuning.mode import (
+    TuningError,
+    agreed,
+    find_mode,
+    hessian_of,
+    inverse_root,
+    summed_derivatives,
+)
+
+__all__ = ["EXACTNESS", "Tuning", "TuningError", "tune"]
+
+STEP = 0.2
+FLOOR_POINTS = 50
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was agreed on, what it cost, and what it promises."""
+
+    centre: np.ndarray
+    """c, unconstrained."""
+    scale: np.ndarray
+    """L of eq. (1); a vector stands for a diagonal matrix."""
+    linear: np.ndarray
+    """The tilt b_i of every agent, which it keeps to itself."""
+    quadratic: np.ndarray
+    """The tilt A_i of every agent."""
+    step: float
+    """eta, in units of the posterior's curvature."""
+    sampler: Any
+    """A rung of the ladder, as tuned."""
+    exactness: str
+    """The rung that was asked for."""
+    newton_iterations: int
+    pilots: int
+    """Pilot runs after which coordinates were estimated again, see `warmup`."""
+    sent: Ledger
+    """Rounds, messages and floats of all agents together, pilots included."""
+    predicted_w2: float
+    """The worst agent's distance from a Gaussian posterior, in posterior sd."""
+    predicted_rounds_per_draw: float
+    """The largest autocorrelation time there; not a number where only a pilot can tell."""
+
+    def problem(self, problem: Problem) -> Problem:
+        """The same posterior in coordinates of unit curvature, evenly shared."""
+        return problem.affine(self.centre, self.scale, self.linear, self.quadratic)
+
+    def coordinates(self, positions: np.ndarray) -> np.ndarray:
+        """Unconstrained positions (..., dim) as the z of these coordinates."""
+        return frame(self.centre, self.scale, 0).from_original(positions)
+
+    def summary(self) -> str:
+        """One line for people."""
+        text = (
+            f"tuned in {self.sent.rounds} rounds ({self.newton_iterations} Newton iterations): "
+            f"{self.sampler.card.title}, step = {self.step:.3g}; predicted for the worst agent "
+            f"W2 = {self.predicted_w2:.3f} sd"
+        )
+        if np.isnan(self.predicted_rounds_per_draw):
+            return text
+        return f"{text}, {self.predicted_rounds_per_draw:.0f} rounds per effective draw"
+
+    def record(self) -> dict[str, Any]:
+        """What belongs to a saved result: not the tilts, which are the agents' own."""
+        names = ("step", "exactness", "newton_iterations", "pilots")
+        predictions = ("predicted_w2", "predicted_rounds_per_draw")
+        agreed_on = {"centre": self.centre.tolist(), "scale": self.scale.tolist()}
+        chosen = {name: getattr(self, name) for name in names + predictions}
+        return agreed_on | chosen | asdict(self.sent)
+
+
+def tune(
+    problem: Problem,
+    network: Network,
+    start: Any = None,
+    step: float = STEP,
+    exactness: str = "auto",
+) -> Tuning:
+    """Find the mode, the metric, the shares and the penalty of a problem on a connected network.
+
+    Args:
+        problem: the model and the rows of every site, in the model's own coordinates.
+        network: who talks to whom.
+        start: where the search for the mode begins, as a flat unconstrained vector.
+        step: the wanted Langevin step eta, in units of the posterior's curvature.
+        exactness: the rung of the `ladder`.
+    """
+    check_choice(EXACTNESS, exactness=exactness)
+    check_positive(step=step)
+    network = network.matched_to(problem.sites)
+    if network.num_edges == 0:
+        raise ValueError(
+            "tuning needs a network with edges; an agent alone has nobody to agree with."
+        )
+    with jax.enable_x64(True):
+        gossip, agents = Gossip(network), problem.agents(network)
+        origin = np.zeros(problem.dim) if start is None else np.asarray(start, float)
+        centre, hessian, iterations = find_mode(gossip, agents, origin)
+        scale = agreed(gossip, inverse_root(hessian))  # (1)
+        return tuned_at(problem, gossip, centre, scale, step, exactness, iterations)
+
+
+def tuned_at(
+    problem: Problem,
+    gossip: Gossip,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    step: float,
+    exactness: str,
+    iterations: int,
+    pilots: int = 0,
+    points: np.ndarray | None = None,
+) -> Tuning:
+    """The shares, the penalty and the sampler for coordinates that are agreed on.
+
+    `points` in these coordinates stand for the posterior; by default they are drawn from N(0, I).
+    """
+    network = gossip.network
+    shares = even_shares(gossip, problem.affine(centre, scale).agents(network))
+    agents = problem.affine(centre, scale, *shares).agents(network)
+    points = shared_points(agents, POINTS) if points is None else points
+    floor = smallest_penalty(gossip, agents, points[:FLOOR_POINTS])
+    rho = max(1 / (4 * network.num_edges * step), floor)  # (2)
+    step = 1 / (4 * network.num_edges * rho)
+    rung = exactness
+    if exactness == "auto":
+        rung = "half-noise" if step >= SMALLEST_STEP else "metropolis"
+    w2, rounds_per_draw = 0.0, np.nan
+    if rung in ADMM_RUNGS:
+        sampler = ADMM_RUNGS[rung](rho)
+        w2, rounds_per_draw = prediction(network, sampler)
+    else:
+        sampler = metropolis_on(gossip, agents, METROPOLIS_RUNGS[rung], points)
+    return Tuning(
+        centre,
+        scale,
+        *shares,
+        step=step,
+        sampler=sampler,
+        exactness=exactness,
+        newton_iterations=iterations,
+        pilots=pilots,
+        sent=gossip.ledger,
+        predicted_w2=w2,
+        predicted_rounds_per_draw=rounds_per_draw,
+    )
+
+
+def even_shares(gossip: Gossip, agents: Agent) -> tuple[np.ndarray, np.ndarray]:
+    """The tilts of all agents at z = 0, eq. (2) of `frames`; each uses its own and the sums."""
+    assert agents.frame is not None
+    origin = np.zeros(agents.frame.centre.shape[1])
+    _, gradient, hessian = summed_derivatives(gossip, agents, origin)
+    own_gradient, own_hessian = _own_derivatives(agents, origin)
+    share = np.asarray(agents.degree / agents.total_degree)
+    linear = np.asarray(own_gradient) - share[:, None] * gradient
+    shares = share.reshape(-1, *[1] * hessian.ndim)
+    return linear, np.asarray(own_hessian) - shares * hessian
+
+
+def smallest_penalty(gossip: Gossip, agents: Agent, points: np.ndarray) -> float:
+    """The floor of eq. (2): each agent finds its own, and the largest floods the network."""
+    needed = jnp.maximum(-_lowest_curvature(agents, points), 0.0) / agents.degree
+    return float(gossip.max(needed[:, None])[0, 0])
+
+
+@jax.jit
+def _lowest_curvature(agents: Agent, points: Any) -> jax.Array:
+    """The lowest eigenvalue (or diagonal entry) of every agent's Hessian over some points."""
+
+    def at_point(agent, point):
+        hessian = hessian_of(agent, point)
+        return hessian.min() if hessian.ndim == 1 else jnp.linalg.eigvalsh(hessian)[0]
+
+    def one(agent):
+        return jax.lax.map(lambda point: at_point(agent, point), points).min()
+
+    return jax.vmap(one)(agents)
+
+
+@jax.jit
+def _own_derivatives(agents: Agent, point: Any) -> tuple[jax.Array, jax.Array]:
+    return jax.vmap(lambda agent: (agent.gradient(point), hessian_of(agent, point)))(agents)

@@ -1,0 +1,169 @@
+"""The mode of the pooled posterior, by Newton's method on sums over the network.
+
+With F = sum_i f_i, from sums of values, gradients and Hessians that every agent holds alike,
+
+    x <- x - t |H|^-1 sum_i grad f_i(x),   t = 1, 1/2, 1/4, ... while F falls               (1)
+
+where |H| has the absolute eigenvalues of sum_i Hess f_i, scaled to a unit diagonal first: far from
+the mode a Hessian may be indefinite, and parameters differ in scale by orders. Past
+`DENSE_DIMENSION` parameters only the diagonal of the Hessian is summed, and the direction is that
+of L-BFGS started from it: a matrix with d^2 entries would be too much to send and to factorise.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.gossip import Gossip
+from starlings.problem import Agent
+
+DENSE_DIMENSION = 300
+MAX_ITERATIONS = 200
+MEMORY = 20
+"""Pairs of steps and changes of gradient that L-BFGS remembers."""
+TOLERANCE = 1e-9
+"""On half the squared Newton decrement: what F could still fall by."""
+SMALLEST_EIGENVALUE = 1e-10
+"""Of the scaled Hessian; below it a direction counts as flat."""
+TRIALS = 2.0 ** -np.arange(20)
+
+
+class TuningError(RuntimeError):
+    """No mode was found, so there is nothing to centre the sampler on."""
+
+
+def find_mode(
+    gossip: Gossip, agents: Agent, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Eq. (1) from `start`: the mode, the summed Hessian there, and the iterations it took.
+
+    The Hessian is a matrix, or past `DENSE_DIMENSION` the vector of its diagonal.
+    """
+    point = agreed(gossip, start)
+    directions = Newton() if len(point) <= DENSE_DIMENSION else LimitedMemory()
+    for iteration in range(MAX_ITERATIONS):
+        value, gradient, hessian = summed_derivatives(gossip, agents, point)
+        if not np.isfinite(value):
+            raise TuningError(f"the potential is {value} at the start {point}; give another start.")
+        direction = directions.next(point, gradient, hessian)
+        if -gradient @ direction / 2 < TOLERANCE:
+            return point, hessian, iteration
+        values = gossip.sum(_trial_values(agents, point, direction))[0]
+        allowed = value + 1e-4 * TRIALS * (gradient @ direction) + 1e-12 * abs(value)
+        good = np.flatnonzero(np.asarray(values) <= allowed)
+        if len(good) == 0:
+            break
+        point = agreed(gossip, point + TRIALS[good[0]] * direction)  # (1)
+    raise TuningError(
+        f"no mode was found in {iteration + 1} Newton iterations; the posterior may be improper "
+        "or have no mode. Give a `start` nearer to it, or choose a sampler and its rho yourself."
+    )
+
+
+class Newton:
+    """Directions from the whole Hessian."""
+
+    def next(self, point: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+        """-|H|^-1 g, by the eigenvalues of H scaled to a unit diagonal."""
+        unit, values, vectors = _scaled_eigen(hessian)
+        return -unit * (vectors @ ((vectors.T @ (unit * gradient)) / values))
+
+
+class LimitedMemory:
+    """Directions of L-BFGS, started from the absolute diagonal of the Hessian."""
+
+    def __init__(self) -> None:
+        self.pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=MEMORY)
+        self.last: tuple[np.ndarray, np.ndarray] | None = None
+
+    def next(self, point: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+        """-B g, with B the inverse Hessian that the remembered pairs suggest."""
+        self._remember(point, gradient)
+        direction, passed = -gradient, []
+        for step, change in reversed(self.pairs):
+            share = (step @ direction) / (step @ change)
+            direction = direction - share * change
+            passed.append(share)
+        direction = direction / np.maximum(np.abs(hessian), SMALLEST_EIGENVALUE)
+        for (step, change), share in zip(self.pairs, reversed(passed), strict=True):
+            direction = direction + (share - (change @ direction) / (step @ change)) * step
+        return direction
+
+    def _remember(self, point: np.ndarray, gradient: np.ndarray) -> None:
+        if self.last is not None:
+            step, change = point - self.last[0], gradient - self.last[1]
+            if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+                self.pairs.append((step, change))
+        self.last = (point, gradient)
+
+
+def inverse_root(hessian: np.ndarray) -> np.ndarray:
+    """L with L L' = |H|^-1, a matrix or the vector of a diagonal."""
+    if hessian.ndim == 1:
+        return 1 / np.sqrt(np.maximum(np.abs(hessian), SMALLEST_EIGENVALUE))
+    unit, values, vectors = _scaled_eigen(hessian)
+    return unit[:, None] * vectors / np.sqrt(values)
+
+
+def _scaled_eigen(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    diagonal = np.abs(np.diag(hessian))
+    unit = 1 / np.sqrt(np.maximum(diagonal, 1e-12 * max(diagonal.max(), 1e-12)))
+    values, vectors = np.linalg.eigh(unit[:, None] * hessian * unit)
+    return unit, np.maximum(np.abs(values), SMALLEST_EIGENVALUE), vectors
+
+
+def summed_derivatives(
+    gossip: Gossip, agents: Agent, point: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """F, its gradient and its Hessian (or the diagonal) at a point, summed over the network."""
+    dim = len(point)
+    total = np.asarray(gossip.sum(_packed_derivatives(agents, point)))[0]
+    value, gradient, packed = float(total[0]), total[1 : 1 + dim], total[1 + dim :]
+    if dim > DENSE_DIMENSION:
+        return value, gradient, packed
+    hessian = np.zeros((dim, dim))
+    hessian[np.triu_indices(dim)] = packed
+    return value, gradient, hessian + np.triu(hessian, 1).T
+
+
+@jax.jit
+def _packed_derivatives(agents: Agent, point: Any) -> jax.Array:
+    """f_i, its gradient and the upper half (or the diagonal) of its Hessian, agent by agent."""
+    upper = jnp.triu_indices(len(point))
+
+    def one(agent):
+        hessian = hessian_of(agent, point)
+        packed = hessian if hessian.ndim == 1 else hessian[upper]
+        return jnp.concatenate([agent.potential(point)[None], agent.gradient(point), packed])
+
+    return jax.vmap(one)(agents)
+
+
+def hessian_of(agent: Agent, point: jax.Array) -> jax.Array:
+    """The Hessian of one agent's potential, or its diagonal past `DENSE_DIMENSION`."""
+    if len(point) <= DENSE_DIMENSION:
+        hessian = agent.hessian(point)
+        return (hessian + hessian.T) / 2
+
+    def entry(k):
+        unit = jnp.zeros_like(point).at[k].set(1.0)
+        return jax.jvp(agent.gradient, (point,), (unit,))[1][k]
+
+    return jax.lax.map(entry, jnp.arange(len(point)))
+
+
+@jax.jit
+def _trial_values(agents: Agent, point: Any, direction: Any) -> jax.Array:
+    points = point + TRIALS[:, None] * direction
+    return jax.vmap(lambda agent: jax.vmap(agent.potential)(points))(agents)
+
+
+def agreed(gossip: Gossip, value: np.ndarray) -> np.ndarray:
+    """The value as agent 0 has it, after it has flooded the network."""
+    copies = jnp.broadcast_to(jnp.asarray(value), (gossip.network.size, *np.shape(value)))
+    return np.asarray(gossip.flood(copies)[-1])

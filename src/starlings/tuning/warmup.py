@@ -1,0 +1,138 @@
+"""Was the Gaussian approximation at the mode right? If not, coordinates from draws instead.
+
+A pilot run in the tuned coordinates z should have mean 0 and covariance I. With n effective draws
+in d dimensions the eigenvalues of an empirical covariance S spread over (1 -+ sqrt(d/n))^2 by
+chance (Marchenko and Pastur), so the approximation counts as wrong if n < FEWEST_DRAWS d, or one of
+them is outside
+
+    (1 - sqrt(d/n))^2 / TOLERATED,     (1 + sqrt(d/n))^2 TOLERATED                          (1)
+
+or the mean is farther than `FARTHEST_MEAN` from 0 in some direction. New coordinates then come from
+
+    c <- c + L mean,     L <- L R,   R R' = (n S + PRIOR I) / (n + PRIOR)                   (2)
+
+and shares, penalty and sampler are agreed on again. All agents use agent 0's estimates, which flood
+the network. The pilot's messages count as tuning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from starlings.frames import frame, times
+from starlings.gossip import Gossip
+from starlings.network import Network
+from starlings.problem import Problem
+from starlings.runtimes import vectorised
+from starlings.runtimes.recording import Schedule
+from starlings.samplers import Metropolis
+from starlings.stein import mean_and_error
+from starlings.tuning import STEP, Tuning, tuned_at
+from starlings.tuning.ladder import POINTS
+from starlings.tuning.mode import agreed
+
+TOLERATED = 1.5
+FARTHEST_MEAN = 0.4
+"""In posterior sd, beyond three standard errors."""
+FEWEST_DRAWS = 2
+PRIOR = 10
+MAX_PILOTS = 6
+
+
+class Length(NamedTuple):
+    """Of a pilot, whose first half is dropped."""
+
+    chains: int
+    rounds: int
+    """Or candidates of Metropolis, which are cheap and often refused."""
+    draws: int
+
+
+ADMM_PILOT, METROPOLIS_PILOT = Length(16, 500, 125), Length(64, 4000, 125)
+
+
+class Pilot(NamedTuple):
+    """What a pilot run found of agent 0's draws, in the tuned coordinates."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    effective: float
+    """Effective draws."""
+    points: np.ndarray
+    """Some of the draws, which all agents know."""
+    rounds_per_draw: float
+
+
+def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tuning:
+    """The tuning that a pilot confirms, or a better one from its draws."""
+    with jax.enable_x64(True):
+        gossip = Gossip(network, tuning.sent)
+        for attempt in range(MAX_PILOTS):
+            found = pilot(problem, tuning, gossip, seed + attempt)
+            if fits(found):
+                break
+            tuning = moved(problem, tuning, gossip, found)
+    if np.isnan(tuning.predicted_rounds_per_draw):
+        return replace(tuning, predicted_rounds_per_draw=found.rounds_per_draw)
+    return tuning
+
+
+def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
+    """A short run of many chains from the centre."""
+    network, sampler = gossip.network, tuning.sampler
+    length = METROPOLIS_PILOT if isinstance(sampler, Metropolis) else ADMM_PILOT
+    half = length.rounds * getattr(sampler, "cycle", 1) // 2
+    schedule = Schedule(draws=length.draws, burn_in=half, thin=half // length.draws)
+    agents = tuning.problem(problem).agents(network)
+    start = jax.numpy.zeros((length.chains, problem.num_agents, problem.dim))
+    record = vectorised.run(sampler, agents, network, start, seed, schedule).joined()
+    spent = schedule.num_rounds
+    gossip.ledger.add(spent, spent * gossip.links * length.chains, sampler.card.floats(problem.dim))
+    draws = np.moveaxis(record.position[:, :, 0], 0, 1)
+    mean, error = mean_and_error(draws)
+    flat = draws.reshape(-1, problem.dim)
+    count = float(np.min(flat.var(axis=0) / np.maximum(error, 1e-300) ** 2))
+    return Pilot(
+        mean=agreed(gossip, mean),
+        covariance=agreed(gossip, np.atleast_2d(np.cov(flat.T))),
+        effective=count,
+        points=agreed(gossip, flat[:: len(flat) // POINTS][:POINTS]),
+        rounds_per_draw=length.chains * length.draws * schedule.thin / count,
+    )
+
+
+def fits(found: Pilot) -> bool:
+    """Whether the draws of a pilot look like N(0, I)."""
+    mean, covariance, count = found.mean, found.covariance, found.effective
+    edge = np.sqrt(len(mean) / count)
+    low, high = np.linalg.eigvalsh(covariance)[[0, -1]]
+    least = max(1 - edge, 0) ** 2 / TOLERATED  # (1)
+    most = (1 + edge) ** 2 * TOLERATED
+    enough = count >= FEWEST_DRAWS * len(mean)
+    near = np.abs(mean).max() < FARTHEST_MEAN + 3 / np.sqrt(count)
+    return bool(enough and least < low and high < most and near)
+
+
+def moved(problem: Problem, tuning: Tuning, gossip: Gossip, found: Pilot) -> Tuning:
+    """Tuned anew, to the moments of a pilot, eq. (2)."""
+    mean, covariance, count = found.mean, found.covariance, found.effective
+    shrunk = (count * covariance + PRIOR * np.eye(len(mean))) / (count + PRIOR)
+    centre = tuning.centre + times(tuning.scale, mean)
+    is_diagonal = tuning.scale.ndim == 1
+    root = np.sqrt(np.diag(shrunk)) if is_diagonal else np.linalg.cholesky(shrunk)
+    scale = tuning.scale * root if is_diagonal else tuning.scale @ root
+    return tuned_at(
+        problem,
+        gossip,
+        centre,
+        scale,
+        STEP,
+        tuning.exactness,
+        tuning.newton_iterations,
+        tuning.pilots + 1,
+        frame(mean, root, 0).from_original(found.points),
+    )
