@@ -14,8 +14,8 @@ import scipy.integrate
 import scipy.stats
 
 import starlings as st
-from conftest import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
-from starlings.problem import Agent
+from conftest import irregular_graph, paper_problem, unequal_linear_problem
+from starlings.gossip import Gossip
 from starlings.rounds import Round, chain_keys
 from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
@@ -23,8 +23,8 @@ from starlings.samplers import Metropolis, MidpointADMMS
 from starlings.samplers.metropolis import DECISIONS
 from starlings.sampling import start_positions
 from starlings.theory import law, regular_variances
-from starlings.tuning import STEP, ladder, tune, warmup
-from starlings.tuning.ladder import ADMM_RUNGS, prediction, shared_points
+from starlings.tuning import FLOOR_POINTS, STEP, even_shares, ladder, tune, warmup
+from starlings.tuning.ladder import ADMM_RUNGS, POINTS, prediction, shared_points
 from starlings.tuning.mode import DENSE_DIMENSION, inverse_root
 
 IRREGULAR = st.Network(irregular_graph())
@@ -112,11 +112,15 @@ def test_orders_of_the_error_where_agents_differ(name, rung, order):
 # Shares by tilting
 
 
-def skewed_problem(sizes=(1, 2, 3, 1, 5), seed=0):
-    """Few counts of a Poisson variable with one coefficient, at very unequal sites."""
-    y = np.random.default_rng(seed).poisson(0.3, size=sum(sizes)).astype(float)
-    sites = np.repeat(np.arange(len(sizes)), sizes)
-    return st.models.poisson_regression(np.ones((len(y), 1)), y, sites)
+def skewed_problem():
+    """Few counts of a Poisson variable with one coefficient, at five very unequal sites.
+
+    The third derivatives of two sites have the other sign, so that they differ even when tilted.
+    """
+    x = np.repeat([1.0, -0.7, 1.0, -0.4, 1.2], [1, 4, 3, 2, 5])
+    sites = np.repeat(np.arange(5), [1, 4, 3, 2, 5])
+    y = np.random.default_rng(0).poisson(0.4, size=len(x)).astype(float)
+    return st.models.poisson_regression(x[:, None], y, sites)
 
 
 def unequal_poisson_problem():
@@ -144,24 +148,23 @@ def test_tilts_keep_the_pooled_potential():
     assert np.abs(tuning.quadratic).max() > 0.1
 
 
-def test_every_agent_has_its_share_of_gradient_and_curvature_at_the_centre():
-    """The gradients of a share are zero at the mode, so the test is at another centre too."""
+@pytest.mark.parametrize("offset", [0.0, 0.5], ids=["mode", "elsewhere"])
+def test_every_agent_has_its_share_of_gradient_and_curvature(offset):
+    """At any centre; at the mode the gradients are nothing's shares."""
     problem, tuning = tuned_poisson()
-    elsewhere = tuning.centre + tuning.scale @ [0.5, -0.3, 0.2]
+    centre, scale = tuning.centre + tuning.scale @ np.full(3, offset), tuning.scale
     with jax.enable_x64(True):
-        gossip = warmup.Gossip(IRREGULAR)
-        for centre in (tuning.centre, elsewhere):
-            settings = (STEP, "half-noise", 0)
-            moved = warmup.tuned_at(problem, gossip, centre, tuning.scale, *settings)
-            agents, zero = moved.problem(problem).agents(IRREGULAR), jnp.zeros(3)
-            gradients = np.asarray(jax.vmap(Agent.gradient, (0, None))(agents, zero))
-            hessians = np.asarray(jax.vmap(Agent.hessian, (0, None))(agents, zero))
-            share = shares(IRREGULAR)
-            whole = tuning.scale.T @ problem.hessians(centre).sum(axis=0) @ tuning.scale
-            expected = np.multiply.outer(share, gradients.sum(axis=0))
-            np.testing.assert_allclose(gradients, expected, atol=1e-10)
-            np.testing.assert_allclose(hessians, np.multiply.outer(share, whole), atol=1e-10)
-    assert np.abs(gradients.sum(axis=0)).max() > 0.1
+        untilted = problem.affine(centre, scale).agents(IRREGULAR)
+        tilts = even_shares(Gossip(IRREGULAR), untilted)
+        agents = problem.affine(centre, scale, *tilts).agents(IRREGULAR)
+        gradients = np.asarray(jax.jit(jax.vmap(lambda a: a.gradient(jnp.zeros(3))))(agents))
+    hessians = problem.affine(centre, scale, *tilts).hessians(np.zeros(3))
+    whole = scale.T @ problem.hessians(centre).sum(axis=0) @ scale
+    slope = gradients.sum(axis=0)
+    share = shares(IRREGULAR)
+    np.testing.assert_allclose(gradients, np.multiply.outer(share, slope), atol=1e-10)
+    np.testing.assert_allclose(hessians, np.multiply.outer(share, whole), atol=1e-10)
+    assert (np.abs(slope).max() > 0.1) == (offset > 0)
 
 
 def test_tilted_agents_have_one_law_on_an_irregular_graph():
@@ -217,28 +220,32 @@ def test_midpoint_needs_half_the_rounds():
 # The floor of the penalty
 
 
-def wavy_problem(waves, amplitude, frequency=1.5):
+def wavy(p, row):
+    """Minus x^2 / 2N and a wave."""
+    x, frequency = p["x"], 1.5
+    return -0.5 * x**2 * row["share"] - row["wave"] * jnp.cos(frequency * x) / frequency**2
+
+
+def flat(p):
+    return 0.0
+
+
+def wavy_problem(waves):
     """N(0, 1) of which agent i holds 1/N and a wave of its own; the waves sum to zero."""
     assert sum(waves) == 0
-
-    def log_likelihood(p, row):
-        wave = amplitude * row["wave"] * jnp.cos(frequency * p["x"]) / frequency**2
-        return -0.5 * p["x"] ** 2 / len(waves) - wave
-
-    shards = [{"wave": [float(wave)]} for wave in waves]
-    return st.Problem(log_likelihood, lambda p: 0.0, {"x": ()}, shards)
+    share = 1 / len(waves)
+    shards = [{"share": [share], "wave": [float(wave)]} for wave in waves]
+    return st.Problem(wavy, flat, {"x": ()}, shards)
 
 
 def test_the_penalty_keeps_proximal_steps_convex():
-    """Tilted, agent i has the curvature s_i + wave_i amplitude (1 - cos(frequency z))."""
-    amplitude, waves = 2.0, np.array([1, -1, 0, 1, -1, 0])
-    problem = wavy_problem(waves, amplitude)
+    """Tilted, agent i has the curvature s_i + wave_i (1 - cos(1.5 z))."""
+    waves = 2.0 * np.array([1, -1, 0, 1, -1, 0])
+    problem = wavy_problem(waves)
     tuning = tune(problem, IRREGULAR, exactness="half-noise")
     with jax.enable_x64(True):
-        agents = tuning.problem(problem).agents(IRREGULAR)
-        points = shared_points(agents, 50)
-    bend = amplitude * (1 - np.cos(1.5 * points))
-    curvatures = shares(IRREGULAR) + waves * bend  # (point, agent)
+        points = shared_points(tuning.problem(problem).agents(IRREGULAR), POINTS)[:FLOOR_POINTS]
+    curvatures = shares(IRREGULAR) + waves * (1 - np.cos(1.5 * points))  # (point, agent)
     floor = np.max(-curvatures / IRREGULAR.degrees)
     assert tuning.sampler.rho == pytest.approx(floor, rel=1e-9)
     assert floor > 1 / (4 * 7 * STEP)
@@ -247,24 +254,12 @@ def test_the_penalty_keeps_proximal_steps_convex():
 
 
 def test_auto_takes_metropolis_where_proximal_steps_would_be_short():
-    problem, mild = wavy_problem([2, -1, -1], 10.0), wavy_problem([2, -1, -1], 0.1)
+    problem, mild = wavy_problem([20, -10, -10]), wavy_problem([0.2, -0.1, -0.1])
     network = st.Network.path(3)
     assert isinstance(tune(problem, network).sampler, Metropolis)
     assert isinstance(tune(problem, network, exactness="half-noise").sampler, st.DADMMS)
     assert isinstance(tune(mild, network).sampler, st.DADMMS)
     assert isinstance(tune(mild, network, exactness="metropolis").sampler, Metropolis)
-
-
-def test_the_sum_takes_every_candidate_where_changes_cancel():
-    """The waves of the agents cancel: the whole is N(0, 1), and a veto would be for nothing."""
-    problem, network = wavy_problem([2, -1, -1], 10.0), st.Network.path(3)
-    moved = {}
-    for decision in DECISIONS:
-        sampler = Metropolis.on(network, 1.0, decision)
-        x = run(problem, network, sampler, chains=200, candidates=1, draws=20)[:, :, 0, 0]
-        moved[decision] = np.mean(x[1:] != x[:-1])
-    assert moved["sum"] == 1.0
-    assert moved["factorised"] < 0.2
 
 
 # Metropolis
@@ -279,26 +274,23 @@ def run(problem, network, sampler, chains, candidates, draws=1, seed=0, dtype=np
         return vectorised.run(sampler, agents, network, start, seed, plan).joined().position
 
 
-@pytest.mark.parametrize(
-    ("decision", "dtype"), [("factorised", np.float32), ("sum", np.float64), ("sum", np.float32)]
-)
-def test_all_agents_hold_the_same_bits(decision, dtype):
-    problem = unequal_poisson_problem()
-    sampler = Metropolis.on(IRREGULAR, 0.2, decision)
-    draws = run(problem, IRREGULAR, sampler, chains=20, candidates=1, draws=200, dtype=dtype)
-    moved = np.mean(np.any(draws[1:] != draws[:-1], axis=-1))
-    assert 0.01 < moved < 0.99
+def test_all_agents_hold_the_same_bits_at_every_draw():
+    """In single precision, in which agents would part soonest."""
+    problem, sampler = unequal_poisson_problem(), Metropolis.on(IRREGULAR, 0.2)
+    draws = run(problem, IRREGULAR, sampler, 20, candidates=1, draws=200, dtype=np.float32)
+    assert 0.01 < np.mean(np.any(draws[1:] != draws[:-1], axis=-1)) < 0.99
     np.testing.assert_array_equal(draws, np.broadcast_to(draws[:, :, :1], draws.shape))
 
 
 def exact_cdf(problem):
     """Of the posterior of `skewed_problem`, by quadrature of its density in NumPy."""
-    y = np.concatenate([rows["y"] for rows in problem.shards.values()])
-    x = np.linspace(-12, 5, 20_001)
-    log_density = y.sum() * x - len(y) * np.exp(x) - x**2 / 20
+    rows = problem.pooled().shards["pooled"]
+    beta = np.linspace(-8, 5, 20_001)
+    means = np.exp(beta[:, None] * rows["x"][:, 0])
+    log_density = beta * (rows["y"] @ rows["x"][:, 0]) - means.sum(axis=1) - beta**2 / 20
     density = np.exp(log_density - log_density.max())
-    below = scipy.integrate.cumulative_simpson(density, x=x, initial=0)
-    return lambda value: np.interp(value, x, below / below[-1])
+    below = scipy.integrate.cumulative_simpson(density, x=beta, initial=0)
+    return lambda value: np.interp(value, beta, below / below[-1])
 
 
 def rank_p_values(positions, problem):
@@ -309,19 +301,24 @@ def rank_p_values(positions, problem):
     return [test.pvalue for test in tests]
 
 
-INDEPENDENT = 10_000
+CHAINS = 10_000
+
+
+@functools.cache
+def tuned_skewed():
+    problem = skewed_problem()
+    return problem, tune(problem, GRAPHS["ring"])
 
 
 @by_decision
 def test_metropolis_has_exactly_a_skewed_posterior(decision):
     """One draw from each of 10,000 chains, after 80 candidates from a start in common."""
-    problem, network = skewed_problem(), GRAPHS["ring"]
-    tuning = tune(problem, network)
+    (problem, tuning), network = tuned_skewed(), GRAPHS["ring"]
     sampler = Metropolis.on(network, 0.7, decision)
-    z = run(tuning.problem(problem), network, sampler, INDEPENDENT, candidates=80)[0]
-    for agent in (0, 3):
-        x = tuning.centre + z[:, agent] @ tuning.scale.T
-        assert min(rank_p_values(x[:, 0], problem)) > 0.01
+    z = run(tuning.problem(problem), network, sampler, CHAINS, candidates=80)[0]
+    np.testing.assert_array_equal(z, np.broadcast_to(z[:, :1], z.shape))
+    x = tuning.centre + z[:, 0] @ tuning.scale.T
+    assert min(rank_p_values(x[:, 0], problem)) > 0.01
 
 
 def test_the_rank_test_rejects_a_large_step():
@@ -330,48 +327,50 @@ def test_the_rank_test_rejects_a_large_step():
     tuning = tune(problem, network, step=0.5, exactness="coherent")
     moved, sampler = tuning.problem(problem), tuning.sampler
     with jax.enable_x64(True):
-        start, plan = jnp.zeros((INDEPENDENT, 5, 1)), Schedule(draws=1, burn_in=40)
+        start, plan = jnp.zeros((CHAINS // 4, 5, 1)), Schedule(draws=1, burn_in=40)
         agents = moved.agents(network)
         z = vectorised.run(sampler, agents, network, start, 0, plan).joined().position[0, :, 0]
     assert max(rank_p_values((tuning.centre + z @ tuning.scale.T)[:, 0], problem)) < 1e-6
 
 
-def numpy_changes(problem, x, candidate):
-    """phi_i(x') - phi_i(x) of `skewed_problem` in its own coordinates, (..., agent)."""
+def numpy_changes(problem, tuning, z, candidate):
+    """phi_i(z') - phi_i(z) of `skewed_problem` in tuned coordinates, (..., agent)."""
 
-    def energies(x):
-        parts = []
-        for rows in problem.shards.values():
-            y, count = rows["y"].sum(), len(rows["y"])
-            parts.append(count * np.exp(x) - y * x + x**2 / 20 / 5 - x**2 / 2 / 5)
+    def energies(z):
+        beta, parts = tuning.centre + tuning.scale[0, 0] * z, []
+        for i, rows in enumerate(problem.shards.values()):
+            x, y = rows["x"][:, 0], rows["y"]
+            likelihood = beta * (y @ x) - np.exp(np.multiply.outer(beta, x)).sum(axis=-1)
+            tilt = tuning.linear[i, 0] * z + tuning.quadratic[i, 0, 0] * z**2 / 2
+            parts.append(beta**2 / 20 / 5 - likelihood - tilt - z**2 / 2 / 5)
         return np.stack(parts, axis=-1)
 
-    return energies(candidate) - energies(x)
+    return energies(candidate) - energies(z)
 
 
 @by_decision
 def test_acceptance_is_what_numpy_says(decision):
-    """The first candidate of 5,000 chains: the same for both decisions, and the sum takes more."""
-    problem, network, chains = skewed_problem(), GRAPHS["ring"], 5000
-    sampler, seed = Metropolis.on(network, 0.9, decision), 3
-    after = run(problem, network, sampler, chains, candidates=1, seed=seed)[0, :, 0, 0]
+    """The first candidate of all chains: the same for both decisions, and the sum takes more."""
+    (problem, tuning), network = tuned_skewed(), GRAPHS["ring"]
+    moved, sampler, seed = tuning.problem(problem), Metropolis.on(network, 0.9, decision), 3
+    after = run(moved, network, sampler, CHAINS, candidates=1, seed=seed)[0, :, 0, 0]
     with jax.enable_x64(True):
-        start = np.asarray(start_positions(problem, sampler, None, chains, seed, np.float64))
-        _, keys = chain_keys(seed, chains, 5)
+        start = np.asarray(start_positions(moved, sampler, None, CHAINS, seed, np.float64))
+        _, keys = chain_keys(seed, CHAINS, 5)
         like = jax.ShapeDtypeStruct((1,), np.float64)
         drawn = jax.vmap(lambda key: Round(sampler.flood_rounds, None, key).shared_noise(like))
         noise = np.asarray(drawn(keys))[:, 0]
-    x = start[:, 0, 0]
-    candidate = np.sqrt(1 - 0.9**2) * x + 0.9 * noise
-    changes = numpy_changes(problem, x, candidate)
+    z = start[:, 0, 0]
+    candidate = np.sqrt(1 - 0.9**2) * z + 0.9 * noise
+    changes = numpy_changes(problem, tuning, z, candidate)
     factorised = np.exp(-np.maximum(changes, 0).sum(axis=-1))
     summed = np.exp(-np.maximum(changes.sum(axis=-1), 0))
     assert np.all(factorised <= summed * (1 + 1e-12))
-    assert factorised.mean() < summed.mean() - 0.05
+    assert factorised.mean() < summed.mean() - 0.002
     expected = {"factorised": factorised, "sum": summed}[decision]
-    taken = after != x
+    taken = after != z
     np.testing.assert_allclose(after[taken], candidate[taken], rtol=1e-12)
-    error = np.sqrt(np.sum(expected * (1 - expected))) / chains
+    error = np.sqrt(np.sum(expected * (1 - expected))) / CHAINS
     assert abs(taken.mean() - expected.mean()) < 4 * error
     assert np.all(taken[expected > 1 - 1e-12])
 
@@ -397,6 +396,9 @@ PROTOCOL_GRAPHS = {
 }
 
 
+one_round = jax.jit(vectorised.one_round)
+
+
 def rounds_of(sampler, problem, network, rounds, states=None, first=1):
     """The states (chain, agent) after every round from `first` on."""
     with jax.enable_x64(True):
@@ -404,10 +406,10 @@ def rounds_of(sampler, problem, network, rounds, states=None, first=1):
         if states is None:
             start = start_positions(problem, sampler, None, 3, 0, np.float64)
             states = vectorised.start(sampler, agents, start, keys).states
-        wiring, turn = vectorised.Wiring.of(network, np.float64), jax.jit(vectorised.one_round)
+        wiring = vectorised.Wiring.of(network, np.float64)
         history = []
         for k in range(first, first + rounds):
-            states, _ = turn(sampler, agents, wiring, states, k, keys)
+            states, _ = one_round(sampler, agents, wiring, states, k, keys)
             history.append(states)
     return history
 
@@ -498,28 +500,27 @@ def test_curvature_noise_is_for_iterates():
 # Warm-up
 
 
-def long_tailed_problem(weight=0.3):
-    """exp(-weight sqrt(1 + u^2) - v^2 / 2) of two mixtures u and v of the parameters.
-
-    Convex, with a mode whose curvature says little about the tails.
-    """
-    parts = np.array([0.1, 0.4, 0.2, 0.3])
-
-    def log_likelihood(p, row):
-        u, v = MIXTURE @ p["x"]
-        return -row["part"] * (weight * jnp.sqrt(1 + u**2) + 0.5 * v**2)
-
-    shards = [{"part": [part]} for part in parts]
-    return st.Problem(log_likelihood, lambda p: 0.0, {"x": (2,)}, shards)
-
-
 MIXTURE = np.array([[2.0, -1.0], [0.5, 1.0]])
 
 
-def long_tailed_covariance(weight=0.3):
+def long_tailed(p, row):
+    u, v = MIXTURE @ p["x"]
+    return -row["part"] * (0.3 * jnp.sqrt(1 + u**2) + 0.5 * v**2)
+
+
+def long_tailed_problem():
+    """exp(-0.3 sqrt(1 + u^2) - v^2 / 2) of two mixtures u and v of the parameters.
+
+    Convex, with a mode whose curvature says little about the tails.
+    """
+    shards = [{"part": [part]} for part in (0.1, 0.6, 0.3)]
+    return st.Problem(long_tailed, flat, {"x": (2,)}, shards)
+
+
+def long_tailed_covariance():
     """Of the parameters, with the variance of u by quadrature."""
     u = np.linspace(-200, 200, 400_001)
-    density = np.exp(-weight * np.sqrt(1 + u**2))
+    density = np.exp(-0.3 * np.sqrt(1 + u**2))
     variance = (u**2 * density).sum() / density.sum()
     unmix = np.linalg.inv(MIXTURE)
     return unmix @ np.diag([variance, 1.0]) @ unmix.T
@@ -532,23 +533,20 @@ def worst_stretch(tuning, covariance):
 
 
 def test_a_pilot_finds_better_coordinates_for_long_tails():
-    problem, network = long_tailed_problem(), st.Network.star(4)
+    problem, network = long_tailed_problem(), st.Network.path(3)
     tuning, covariance = tune(problem, network), long_tailed_covariance()
     sent = dataclasses.replace(tuning.sent)
     better = warmup.warm_up(problem, tuning, network, seed=0)
     assert worst_stretch(tuning, covariance) > np.log(6)
     assert worst_stretch(better, covariance) < np.log(warmup.TOLERATED)
     assert better.pilots >= 1
-    pilots = better.sent.messages - sent.messages
-    assert pilots >= (better.pilots + 1) * warmup.CHAINS * warmup.ROUNDS * 2 * network.num_edges
-    again = warmup.warm_up(problem, tune(problem, network), network, seed=0)
-    np.testing.assert_array_equal(better.centre, again.centre)
-    np.testing.assert_array_equal(better.scale, again.scale)
-    assert better.sent == again.sent
+    length = warmup.ADMM_PILOT
+    each = length.chains * length.rounds * 2 * network.num_edges
+    assert better.sent.messages - sent.messages >= (better.pilots + 1) * each
 
 
 def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
-    """Levels and parents, 500 rounds of 16 chains, and a flood of the mean and the covariance."""
+    """Levels and parents; the pilot; floods of its mean, its covariance and some of its draws."""
     problem, network = unequal_linear_problem(), IRREGULAR
     tuning = tune(problem, network)
     before = dataclasses.replace(tuning.sent)
@@ -556,13 +554,13 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
     assert after.pilots == 0
     np.testing.assert_array_equal(after.scale, tuning.scale)
     links, depth, dim = 14, 2, 3
-    rounds = (5 + 1) + 500 + 2 * depth
-    messages = (5 + 1) * links + 500 * 16 * links + 2 * links
-    floats = (5 + 1) * links + 500 * 16 * links * dim + links * (dim + dim**2)
-    spent = dataclasses.asdict(after.sent)
-    assert spent["rounds"] - before.rounds == rounds
-    assert spent["messages"] - before.messages == messages
-    assert spent["floats"] - before.floats == floats
+    setting_up, (chains, rounds, _) = network.size, warmup.ADMM_PILOT
+    assert after.sent.rounds - before.rounds == setting_up + rounds + 3 * depth
+    pilot = rounds * chains * links
+    assert after.sent.messages - before.messages == setting_up * links + pilot + 3 * links
+    flooded = dim + dim**2 + POINTS * dim
+    floats = setting_up * links + pilot * dim + links * flooded
+    assert after.sent.floats - before.floats == floats
 
 
 # Many parameters
@@ -571,7 +569,7 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
 def test_many_parameters_are_tuned_by_limited_memory():
     """Past `DENSE_DIMENSION` the metric is diagonal; the mode is found from gradients."""
     random = np.random.default_rng(2)
-    dim, rows = DENSE_DIMENSION + 20, 150
+    dim, rows = DENSE_DIMENSION + 20, 60
     X = random.normal(size=(rows, dim)) * np.geomspace(0.3, 3, dim)
     y = (random.logistic(size=rows) < X @ random.normal(size=dim) / 10).astype(float)
     problem = st.models.logistic_regression(X, y, np.arange(rows) % 3, prior_var=0.1)
@@ -592,15 +590,13 @@ def test_many_parameters_are_tuned_by_limited_memory():
 # From end to end
 
 
-@pytest.mark.parametrize("rung", ["curvature", "midpoint", "metropolis", "metropolis-sum"])
-def test_every_rung_samples_a_regression(rung):
-    """Against the exact posterior; errors of a mean from the effective draws that are promised."""
-    X, _, sites = logistic_rows(90)
-    y = X @ [1.0, 2.0, -1.0] + np.random.default_rng(3).normal(size=90)
-    problem = st.models.linear_regression(X, y, sites, noise_std=1.0)
-    result = st.sample(problem, st.Network.ring(5), exactness=rung, chains=8, draws=250)
+@pytest.mark.parametrize("rung", ["curvature", "midpoint", "metropolis"])
+def test_a_rung_samples_a_regression(rung):
+    """Against the exact posterior; errors from the effective draws that are promised."""
+    problem = paper_problem(5)
+    result = st.sample(problem, GRAPHS["ring"], exactness=rung, chains=8, draws=250)
     mean, covariance = problem.exact_posterior()
-    draws = result.posterior["beta"].values.reshape(-1, 5, 3)
+    draws = result.posterior["beta"].values.reshape(-1, 5, 2)
     effective = len(draws) / 3  # draws are half an autocorrelation time apart
     errors = np.abs(draws.mean(axis=0) - mean) / np.sqrt(np.diag(covariance))
     assert errors.max() < 4.5 / np.sqrt(effective)

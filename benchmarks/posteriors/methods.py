@@ -69,7 +69,9 @@ EFFECTIVE_SHARE = 0.4
 something for parameters that are slower than a Gaussian's."""
 LONGEST = 50.0
 """A second run is at most so many times as long as the first."""
-NUTS_CHAINS, NUTS_WARMUP, NUTS_SHARE = 16, 1000, 0.6
+NUTS_CHAINS, NUTS_WARMUP, NUTS_FEWEST = 16, 1000, 200
+NUTS_SHARE = 0.6
+"""Effective draws of one draw of NUTS, or less."""
 
 
 class NothingWorkedError(RuntimeError):
@@ -207,7 +209,7 @@ DECENTRALISED = ("tuned", "paper", "dsgld", "dsghmc")
 
 def nuts_draws(setting: Setting, problem: st.Problem, longer: float) -> np.ndarray:
     """Draws of every agent of a problem by itself: (agent, chain, draw, dim)."""
-    draws = math.ceil(longer * setting.wanted / (NUTS_SHARE * NUTS_CHAINS))
+    draws = math.ceil(longer * max(NUTS_FEWEST, setting.wanted / (NUTS_SHARE * NUTS_CHAINS)))
     how = {"warmup": NUTS_WARMUP, "dense": True}
     with jax.enable_x64(True):
         agents = problem.agents()

@@ -43,10 +43,10 @@ Of every agent, against the reference: the error of the mean in posterior standa
 ratio of the standard deviations, and the W2 distance in standard deviations, of every parameter as
 reported; of the unconstrained vector the Mahalanobis length of the error of the mean over the root
 of the dimension, and the extreme eigenvalues of the covariance whitened by that of the reference.
-Each figure is that of the worst agent and parameter. Effective draws (bulk, by ArviZ) are those of
-the worst agent and parameter over all chains; rounds and bytes are counted after burn-in, over all
-chains, and bytes over all agents. The figures of `nuts` show how much of a figure is the noise of
-draws and reference alone.
+Each figure is that of the worst agent and parameter. `draws` are effective draws (bulk, by ArviZ)
+of the worst agent and parameter over all chains; `rounds` and `bytes` are for one of them, after
+burn-in and over all chains, with the bytes of all agents together. The figures of `nuts` show how
+much of a figure is the noise of draws and reference alone.
 
 Targets: {targets}; W2 of the sorted division at most {ratio} times that of the random one. A figure
 outside its target has a star.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rich.console import Console
@@ -34,33 +34,38 @@ TARGETS = {
 }
 LARGEST_SORTED_OVER_RANDOM = 1.5
 
-COLUMNS = {
-    "mean_error": ("mean", ".3f"),
-    "sd_ratio_least": ("sd least", ".3f"),
-    "sd_ratio_most": ("sd most", ".3f"),
-    "w2": ("W2", ".3f"),
-    "mahalanobis": ("Mahalanobis", ".3f"),
-    "eigenvalue_least": ("eigenvalue least", ".3f"),
-    "eigenvalue_most": ("eigenvalue most", ".3f"),
-    "effective_draws": ("effective draws", ",.0f"),
-    "rounds_per_effective_draw": ("rounds per draw", ".1f"),
-    "bytes_per_effective_draw": ("bytes per draw", ",.0f"),
-    "r_hat": ("R-hat", ".3f"),
+HEADINGS = {
+    ("agents",): ("agents", "d"),
+    ("dim",): ("dim", "d"),
+    ("mean_error",): ("mean", ".3f"),
+    ("sd_ratio_least", "sd_ratio_most"): ("sd", ".3f"),
+    ("w2",): ("W2", ".3f"),
+    ("mahalanobis",): ("Mahal.", ".3f"),
+    ("eigenvalue_least", "eigenvalue_most"): ("eigenvalues", ".3f"),
+    ("effective_draws",): ("draws", ",.0f"),
+    ("rounds_per_effective_draw",): ("rounds", ".1f"),
+    ("bytes_per_effective_draw",): ("bytes", ",.0f"),
+    ("r_hat",): ("R-hat", ".3f"),
 }
+"""A column shows one figure, or the least and the most of one."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table before it is drawn: a title, headings and cells."""
+    """A table before it is drawn: a title, headings, cells, and lines to follow it."""
 
     title: str
     headings: list[str]
     rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+    words: int = 1
+    """The first columns that hold words, and are aligned to the left."""
 
     def rich(self) -> Table:
         """For the terminal."""
         table = Table(*self.headings, title=self.title, title_justify="left")
-        for column in table.columns[1:]:
+        table.caption, table.caption_justify = "\n".join(self.notes) or None, "left"
+        for column in table.columns[self.words :]:
             column.justify = "right"
         for row in self.rows:
             table.add_row(*row)
@@ -68,9 +73,10 @@ class Grid:
 
     def markdown(self) -> str:
         """For a page."""
-        rule = ["---"] + ["---:"] * (len(self.headings) - 1)
+        rule = ["---"] * self.words + ["---:"] * (len(self.headings) - self.words)
         lines = [f"| {' | '.join(cells)} |" for cells in (self.headings, rule, *self.rows)]
-        return "\n".join([f"**{self.title}**", "", *lines, ""])
+        notes = [f"- {note}" for note in self.notes]
+        return "\n".join([f"**{self.title}**", "", *lines, "", *notes, *[""] * bool(notes)])
 
 
 @dataclass(frozen=True)
@@ -138,25 +144,22 @@ def _print(grid: Grid, console: Console) -> None:
 
 def figures(rows: Sequence[Row], method: str, division: str) -> Grid:
     """All figures of one method and division, a line for each case."""
-    cells = []
+    cells, notes = [], []
     for case in BUILDERS:
         for row in rows:
             if _at(row, case, division) and row["method"] == method:
-                cells.append([f"{case} ({row['agents']} agents, {row['dim']})", *_figures(row)])
-    title = f"{method}, {division} division"
-    return Grid(title, ["case", *(heading for heading, _ in COLUMNS.values())], cells)
+                cells.append([case, *(_figure(row, *column) for column in HEADINGS.items())])
+                notes += [f"{case}: {row['error']}"] if "error" in row else []
+    headings = ["case", *(heading for heading, _ in HEADINGS.values())]
+    return Grid(f"{method}, {division} division", headings, cells, notes)
 
 
-def _figures(row: Row) -> list[str]:
-    if "error" in row:
-        return [row["error"], *[""] * (len(COLUMNS) - 1)]
-    return [_cell(row[key], form, key in missed_targets(row)) for key, (_, form) in COLUMNS.items()]
-
-
-def _cell(value: float | None, form: str, missed: bool = False) -> str:
-    if value is None:
+def _figure(row: Row, keys: tuple[str, ...], heading: tuple[str, str]) -> str:
+    values = [row.get(key) for key in keys]
+    if None in values:
         return "-"
-    return format(value, form) + (" *" if missed else "")
+    missed = set(keys) & set(missed_targets(row))
+    return " to ".join(format(value, heading[1]) for value in values) + (" *" if missed else "")
 
 
 def comparison(rows: Sequence[Row]) -> Grid:
@@ -168,31 +171,38 @@ def comparison(rows: Sequence[Row]) -> Grid:
             if found:
                 shown = [_w2_cell(found.get(method)) for method in METHODS]
                 cells.append([case, division, *shown])
-    return Grid("W2 of the worst agent and parameter", ["case", "division", *METHODS], cells)
+    headings = ["case", "division", *METHODS]
+    return Grid("W2 of the worst agent and parameter", headings, cells, words=2)
 
 
 def _w2_cell(row: Row | None) -> str:
     if row is None:
         return ""
-    return row["error"].split(" (")[0][:60] if "error" in row else format(row["w2"], ".3f")
+    return row["error"].split(" (")[0][:40] if "error" in row else format(row["w2"], ".3f")
 
 
 def summary(rows: Sequence[Row]) -> Grid:
-    """The verdicts, a line for each case and division."""
-    cells = []
-    for case in BUILDERS:
-        for division in DIVISIONS:
-            verdict = judge(rows, case, division)
-            if verdict is not None:
-                cells.append([case, division, *_verdict_cells(verdict)])
-    headings = ["case", "division", "targets missed by tuned", "best decentralised"]
-    title = f"Targets: sorted over random at most {LARGEST_SORTED_OVER_RANDOM}"
-    return Grid(title, [*headings, "W2 sorted / random"], cells)
+    """The verdicts, a line for each case and division, and how many have no fault."""
+    places = [(case, division) for case in BUILDERS for division in DIVISIONS]
+    verdicts = {place: judge(rows, *place) for place in places}
+    judged = {place: verdict for place, verdict in verdicts.items() if verdict is not None}
+    cells = [[*place, *_verdict_cells(verdict)] for place, verdict in judged.items()]
+    held = sum(not verdict.missed for verdict in judged.values())
+    headings = [
+        "case",
+        "division",
+        "targets missed by tuned",
+        "best decentralised",
+        "sorted / random",
+    ]
+    notes = [f"No target missed in {held} of {len(judged)}."]
+    return Grid("What became of the targets", headings, cells, notes, words=4)
 
 
 def _verdict_cells(verdict: Verdict) -> list[str]:
-    missed = ", ".join(COLUMNS[key][0] for key in verdict.missed) or "none"
+    missed = [h for keys, (h, _) in HEADINGS.items() if set(keys) & set(verdict.missed)]
     best = {True: "yes", False: "no", None: "-"}[verdict.best]
     ratio = verdict.sorted_over_random
     too_large = ratio is not None and ratio > LARGEST_SORTED_OVER_RANDOM
-    return [missed, best, _cell(ratio, ".2f", too_large)]
+    shown = "-" if ratio is None else f"{ratio:.2f}" + (" *" if too_large else "")
+    return [", ".join(missed) or "none", best, shown]

@@ -20,6 +20,8 @@ from .report import console_tables
 from .results import ResultsFile, Row
 from .score import score
 
+WIDTH = 140
+
 
 def run(
     folder: Path,
@@ -57,7 +59,7 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     if page is not None:
         check_writable(page)
-    console, results = Console(highlight=False), ResultsFile(output / "posteriors.json")
+    console, results = wide_console(), ResultsFile(output / "posteriors.json")
     for name, division in itertools.product(names, splits):
         setting = Setting(load(folder, name, division), effective_draws, chains, seed, minutes)
         for method in columns:
@@ -70,6 +72,13 @@ def run(
     if page is not None:
         page.write_text(page_text(results.rows), encoding="utf-8")
     return results.path
+
+
+def wide_console() -> Console:
+    """A console that breaks no row of the tables, even if the terminal has to."""
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    return console
 
 
 def chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:

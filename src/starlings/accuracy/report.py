@@ -87,7 +87,7 @@ def lines(numbers: dict[str, Any]) -> dict[str, str]:
         "W2 distance": f"{agents['w2']:.3f} ({floor['w2']:.3f})",
         "agents' means apart": f"{numbers['agents_apart']:.4f}",
         "effective draws": f"{numbers['effective_draws']:,.0f}",
-        "rounds per effective draw": f"{numbers['rounds_per_effective_draw']:.1f}",
+        "rounds per effective draw": f"{numbers['rounds_per_effective_draw']:,.0f}",
         "verdict of `check()`": verdict(numbers["problems"]),
     }
 

@@ -28,7 +28,7 @@ from starlings.results import Result
 from starlings.sampling import sample
 
 SEED = 1
-LONGEST = 10
+LONGEST = 5
 """How many times longer the second attempt at enough effective draws may be."""
 
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from starlings.errors import DivergenceError
 from starlings.frames import frame, times
 from starlings.gossip import Gossip
 from starlings.network import Network
@@ -72,7 +73,13 @@ def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tu
     with jax.enable_x64(True):
         gossip = Gossip(network, tuning.sent)
         for attempt in range(MAX_PILOTS):
-            found = pilot(problem, tuning, gossip, seed + attempt)
+            try:
+                found = pilot(problem, tuning, gossip, seed + attempt)
+            except DivergenceError:
+                if tuning.exactness != "auto" or isinstance(tuning.sampler, Metropolis):
+                    raise
+                tuning = retuned(problem, tuning, gossip, tuning.centre, tuning.scale, None)
+                continue
             if fits(found):
                 break
             tuning = moved(problem, tuning, gossip, found)
@@ -95,7 +102,7 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     draws = np.moveaxis(record.position[:, :, 0], 0, 1)
     mean, error = mean_and_error(draws)
     flat = draws.reshape(-1, problem.dim)
-    count = float(np.min(flat.var(axis=0) / np.maximum(error, 1e-300) ** 2))
+    count = max(1.0, float(np.min(flat.var(axis=0) / np.maximum(error, 1e-300) ** 2)))
     return Pilot(
         mean=agreed(gossip, mean),
         covariance=agreed(gossip, np.atleast_2d(np.cov(flat.T))),
@@ -125,14 +132,31 @@ def moved(problem: Problem, tuning: Tuning, gossip: Gossip, found: Pilot) -> Tun
     is_diagonal = tuning.scale.ndim == 1
     root = np.sqrt(np.diag(shrunk)) if is_diagonal else np.linalg.cholesky(shrunk)
     scale = tuning.scale * root if is_diagonal else tuning.scale @ root
+    points = frame(mean, root, 0).from_original(found.points)
+    return retuned(problem, tuning, gossip, centre, scale, points)
+
+
+def retuned(
+    problem: Problem,
+    tuning: Tuning,
+    gossip: Gossip,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    points: np.ndarray | None,
+) -> Tuning:
+    """The same rung in other coordinates; from Metropolis, and from a pilot that diverged, "auto"
+    does not go back to proximal steps."""
+    stays = tuning.exactness != "auto"
+    diverged = points is None
+    rung = "metropolis" if diverged or isinstance(tuning.sampler, Metropolis) else "auto"
     return tuned_at(
         problem,
         gossip,
         centre,
         scale,
         STEP,
-        tuning.exactness,
+        tuning.exactness if stays else rung,
         tuning.newton_iterations,
         tuning.pilots + 1,
-        frame(mean, root, 0).from_original(found.points),
+        points,
     )
