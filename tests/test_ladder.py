@@ -113,13 +113,15 @@ def test_orders_of_the_error_where_agents_differ(name, rung, order):
 
 
 def skewed_problem():
-    """Few counts of a Poisson variable with one coefficient, at five very unequal sites.
+    """Two events of a Poisson variable with one coefficient, at five very unequal sites.
 
-    The third derivatives of two sites have the other sign, so that they differ even when tilted.
+    The posterior has a skewness of -0.51. The third derivatives of two sites have the other sign,
+    so that their changes differ in sign even when tilted.
     """
-    x = np.repeat([1.0, -0.7, 1.0, -0.4, 1.2], [1, 4, 3, 2, 5])
-    sites = np.repeat(np.arange(5), [1, 4, 3, 2, 5])
-    y = np.random.default_rng(0).poisson(0.4, size=len(x)).astype(float)
+    sizes = [1, 4, 3, 2, 5]
+    x, sites = np.repeat([1.0, -0.3, 2.0, -0.2, 1.5], sizes), np.repeat(np.arange(5), sizes)
+    y = np.zeros(15)
+    y[[0, 5]] = 1.0
     return st.models.poisson_regression(x[:, None], y, sites)
 
 
@@ -153,14 +155,14 @@ def test_every_agent_has_its_share_of_gradient_and_curvature(offset):
     """At any centre; at the mode the gradients are nothing's shares."""
     problem, tuning = tuned_poisson()
     centre, scale = tuning.centre + tuning.scale @ np.full(3, offset), tuning.scale
+    slopes = jax.jit(jax.vmap(lambda agent: agent.gradient(jnp.zeros(3))))
     with jax.enable_x64(True):
         untilted = problem.affine(centre, scale).agents(IRREGULAR)
+        slope = np.asarray(slopes(untilted)).sum(axis=0)
         tilts = even_shares(Gossip(IRREGULAR), untilted)
-        agents = problem.affine(centre, scale, *tilts).agents(IRREGULAR)
-        gradients = np.asarray(jax.jit(jax.vmap(lambda a: a.gradient(jnp.zeros(3))))(agents))
+        gradients = slopes(problem.affine(centre, scale, *tilts).agents(IRREGULAR))
     hessians = problem.affine(centre, scale, *tilts).hessians(np.zeros(3))
     whole = scale.T @ problem.hessians(centre).sum(axis=0) @ scale
-    slope = gradients.sum(axis=0)
     share = shares(IRREGULAR)
     np.testing.assert_allclose(gradients, np.multiply.outer(share, slope), atol=1e-10)
     np.testing.assert_allclose(hessians, np.multiply.outer(share, whole), atol=1e-10)
@@ -322,15 +324,18 @@ def test_metropolis_has_exactly_a_skewed_posterior(decision):
 
 
 def test_the_rank_test_rejects_a_large_step():
-    """Coherent D-ADMMS at a step of 1/2 in curvature: variances are 1/5 too small."""
+    """Coherent D-ADMMS at the largest step that leaves proximal steps convex: variances x 3/4."""
     problem, network = skewed_problem(), GRAPHS["ring"]
-    tuning = tune(problem, network, step=0.5, exactness="coherent")
+    tuning = tune(problem, network, step=1.0, exactness="coherent")
+    assert 0.6 < tuning.step < 0.7
     moved, sampler = tuning.problem(problem), tuning.sampler
     with jax.enable_x64(True):
-        start, plan = jnp.zeros((CHAINS // 4, 5, 1)), Schedule(draws=1, burn_in=40)
+        start, plan = jnp.zeros((CHAINS, 5, 1)), Schedule(draws=1, burn_in=15)
         agents = moved.agents(network)
         z = vectorised.run(sampler, agents, network, start, 0, plan).joined().position[0, :, 0]
-    assert max(rank_p_values((tuning.centre + z @ tuning.scale.T)[:, 0], problem)) < 1e-6
+    values = rank_p_values((tuning.centre + z @ tuning.scale.T)[:, 0], problem)
+    assert max(values) < 0.01
+    assert min(values) < 1e-6
 
 
 def numpy_changes(problem, tuning, z, candidate):
@@ -366,7 +371,7 @@ def test_acceptance_is_what_numpy_says(decision):
     factorised = np.exp(-np.maximum(changes, 0).sum(axis=-1))
     summed = np.exp(-np.maximum(changes.sum(axis=-1), 0))
     assert np.all(factorised <= summed * (1 + 1e-12))
-    assert factorised.mean() < summed.mean() - 0.002
+    assert np.mean(factorised < 0.999 * summed) > 0.1
     expected = {"factorised": factorised, "sum": summed}[decision]
     taken = after != z
     np.testing.assert_allclose(after[taken], candidate[taken], rtol=1e-12)
@@ -392,6 +397,7 @@ PROTOCOL_GRAPHS = {
     "path": (nx.path_graph(5), 0),
     "irregular": (irregular_graph(), 0),
     "complete": (nx.complete_graph(4), 0),
+    "several parents": (nx.convert_node_labels_to_integers(nx.grid_2d_graph(2, 3)), 0),
     "a flood longer than it needs": (irregular_graph(), 2),
 }
 

@@ -9,8 +9,9 @@ which is exact where every exp(-f_i) is Gaussian. It needs every agent to have a
 own. Whether it has is looked at in coordinates where the pooled posterior has about unit
 covariance:
 
-- at the agent's own mode, found by Newton's method, the curvature of some direction is below
-  1 / `LARGEST_VARIANCE`: there is no mode, or a ridge;
+- at the agent's own mode, found with the help of a prior of a hundred times `LARGEST_VARIANCE`, the
+  curvature of some direction is below 1 / `LARGEST_VARIANCE`: there is a ridge, or no mode but for
+  that prior;
 - its draws are not finite, or some direction has a variance above `LARGEST_VARIANCE`;
 - its chains have not found the same law. This last is no proof, and is reported as what it is.
 """
@@ -24,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.problem import Agent
-from starlings.proximal import minimise
+from starlings.proximal import proximal_point
 
 from .score import convergence
 
@@ -77,12 +78,11 @@ def _fault(draws: np.ndarray) -> tuple[str, str] | None:
 
 @partial(jax.jit, static_argnames="dim")
 def _least_curvatures(agents: Agent, dim: int) -> jax.Array:
-    """The smallest eigenvalue of the Hessian of every agent at its mode; NaN if it has none."""
+    """The smallest eigenvalue of the Hessian of every agent at its mode; NaN if none was found."""
+    origin, ridge = jnp.zeros(dim), 0.01 / LARGEST_VARIANCE
 
     def one(agent):
-        start = jnp.zeros(dim)
-        rounding = jnp.finfo(start.dtype).eps * jnp.abs(agent.potential(start))
-        mode = minimise(agent.potential, start, rounding).point
+        mode = proximal_point(agent, ridge, linear=origin, start=origin).point
         return jnp.linalg.eigvalsh(agent.hessian(mode))[0]
 
     return jax.vmap(one)(agents)

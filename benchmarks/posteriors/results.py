@@ -49,7 +49,5 @@ def _read(path: Path) -> list[Row]:
         if not all(isinstance(row.get("wanted"), int) and _key(row) for row in rows):
             raise ValueError("a row lacks `wanted`")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(
-            f"{path} is not a file of results that this command wrote: {error}."
-        ) from None
+        raise ValueError(f"{path} is not a results file of this command: {error}.") from None
     return rows

@@ -15,11 +15,14 @@ _HOMES = {
     "DULA": "starlings.samplers",
     "Decay": "starlings.samplers",
     "DivergenceError": "starlings.errors",
+    "Metropolis": "starlings.samplers",
+    "MidpointADMMS": "starlings.samplers",
     "Network": "starlings.network",
     "Parameter": "starlings.parameters",
     "Problem": "starlings.problem",
     "Result": "starlings.results",
     "StabilityError": "starlings.errors",
+    "calibration": "starlings",
     "load": "starlings.results",
     "models": "starlings",
     "sample": "starlings.sampling",
@@ -34,12 +37,15 @@ __all__ = [
     "DULA",
     "Decay",
     "DivergenceError",
+    "Metropolis",
+    "MidpointADMMS",
     "Network",
     "Parameter",
     "Problem",
     "Result",
     "StabilityError",
     "__version__",
+    "calibration",
     "load",
     "models",
     "sample",
@@ -47,13 +53,22 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from starlings import models, theory
+    from starlings import calibration, models, theory
     from starlings.errors import DivergenceError, StabilityError
     from starlings.network import Network
     from starlings.parameters import Parameter
     from starlings.problem import Problem
     from starlings.results import Result, load
-    from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD, DULA, Decay
+    from starlings.samplers import (
+        CADMM,
+        DADMMS,
+        DSGHMC,
+        DSGLD,
+        DULA,
+        Decay,
+        Metropolis,
+        MidpointADMMS,
+    )
     from starlings.sampling import sample
 
 

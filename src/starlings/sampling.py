@@ -59,8 +59,7 @@ def sample(
         sampler: `DADMMS(rho=...)` or one of its sisters. By default D-ADMMS, tuned to the problem
             by the agents themselves: see `starlings.tuning`.
         exactness: for a tuned run, the rung of the ladder: "coherent", "half-noise", "curvature",
-            "midpoint", "metropolis" (or "metropolis-vote", "metropolis-sum"), or "auto"; see
-            `starlings.tuning.ladder`.
+            "midpoint", "metropolis", "metropolis-vote" or "auto"; see `starlings.tuning.ladder`.
         draws: draws kept of each chain.
         chains: independent replicas of the whole network.
         burn_in: rounds dropped before the first draw; by default 500, times the rounds that a

@@ -177,7 +177,7 @@ def tuned_at(
         sampler = ADMM_RUNGS[rung](rho)
         w2, rounds_per_draw = prediction(network, sampler)
     else:
-        sampler = metropolis_on(gossip, agents, METROPOLIS_RUNGS[rung], points)
+        sampler = metropolis_on(gossip, agents, METROPOLIS_RUNGS[rung])
     return Tuning(
         centre,
         scale,

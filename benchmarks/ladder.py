@@ -1,0 +1,224 @@
+"""What the rungs of the ladder cost and how right they are: `python -m benchmarks.ladder FOLDER`.
+
+Three posteriors are tuned and sampled at every rung (see `starlings.tuning.ladder`). Of all agents
+and parameters, against the exact mean and standard deviation, the worst figure is kept:
+
+    error of mean = |mean - exact mean| / exact sd,     error of sd = |sd / exact sd - 1|       (1)
+
+which are of the size 1 / sqrt(n) for n effective draws (of the worst agent and parameter, bulk, by
+ArviZ) even where the law is right. Rounds, bytes and milliseconds are per effective draw, without
+tuning and burn-in: rounds of one replica of the network, bytes that all its agents send together,
+and milliseconds of one process that simulates all agents of many replicas at once.
+
+The exact answer of a posterior that is not Gaussian is an average over points z of a t distribution
+in the tuned coordinates, weighted by exp(-F(z)) / t(z).                                       (2)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats
+
+import starlings as st
+from starlings.experiments.data import linear_problem
+from starlings.tuning import EXACTNESS, Tuning, tune
+from starlings.tuning.warmup import warm_up
+
+RUNGS = tuple(rung for rung in EXACTNESS if rung != "auto")
+CHAINS, BATCHES = 100, 2
+POINTS, DEGREES_OF_FREEDOM = 2**18, 5
+Named = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rung on one posterior; costs are per effective draw."""
+
+    case: str
+    rung: str
+    floats: int
+    """To each neighbour in each round."""
+    rounds: float
+    bytes: float
+    milliseconds: float
+    taken: float | None
+    """The share of candidates that were taken, of Metropolis."""
+    mean_error: float
+    sd_error: float
+    effective_draws: float
+
+
+def linear() -> tuple[st.Problem, st.Network]:
+    """The paper's linear regression, two coefficients, five agents on a ring."""
+    return linear_problem(5, 50), st.Network.ring(5)
+
+
+def logistic() -> tuple[st.Problem, st.Network]:
+    """Four coefficients, eight sites of 4 to 60 rows on a ring; covariates differ by site."""
+    random = np.random.default_rng(1)
+    sites = np.repeat(np.arange(8), [4, 60, 8, 30, 16, 45, 6, 20])
+    shift = random.normal(size=(8, 3))
+    X = np.column_stack([np.ones(len(sites)), random.normal(size=(len(sites), 3)) + shift[sites]])
+    y = (random.logistic(size=len(sites)) < X @ [-0.5, 1.0, -0.7, 0.4]).astype(float)
+    return st.models.logistic_regression(X, y, sites), st.Network.ring(8)
+
+
+def skewed() -> tuple[st.Problem, st.Network]:
+    """Two events of a Poisson variable with one coefficient, 15 rows at five sites on a ring."""
+    sizes = [1, 4, 3, 2, 5]
+    x, sites = np.repeat([1.0, -0.3, 2.0, -0.2, 1.5], sizes), np.repeat(np.arange(5), sizes)
+    y = np.zeros(15)
+    y[[0, 5]] = 1.0
+    return st.models.poisson_regression(x[:, None], y, sites), st.Network.ring(5)
+
+
+CASES: dict[str, Callable[[], tuple[st.Problem, st.Network]]] = {
+    "linear": linear,
+    "logistic": logistic,
+    "skewed": skewed,
+}
+
+
+def main() -> None:
+    """Measure every rung of every case, and write ladder.json and ladder.md."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("output", type=Path, help="the folder to write to")
+    parser.add_argument("--effective-draws", type=int, default=20_000, help="about, of each row")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in arguments.cases:
+        rows += measure(name, arguments.effective_draws)
+        print(markdown([row for row in rows if row.case == name]))
+    (arguments.output / "ladder.json").write_text(
+        json.dumps([asdict(row) for row in rows], indent=1)
+    )
+    (arguments.output / "ladder.md").write_text(markdown(rows))
+
+
+def measure(name: str, wanted: int) -> list[Row]:
+    """All rungs of one case."""
+    problem, network = CASES[name]()
+    exact = moments(problem, tune(problem, network))
+    return [row(name, rung, problem, network, exact, wanted) for rung in RUNGS]
+
+
+def row(
+    name: str,
+    rung: str,
+    problem: st.Problem,
+    network: st.Network,
+    exact: tuple[Named, Named],
+    wanted: int,
+) -> Row:
+    """Tune, warm up, and run the same number of rounds twice: the second run is timed."""
+    network = network.matched_to(problem.sites)
+    tuning = warm_up(problem, tune(problem, network, exactness=rung), network, seed=0)
+    moved, sampler = tuning.problem(problem), tuning.sampler
+    cycle = getattr(sampler, "cycle", 1)
+    pace = tuning.predicted_rounds_per_draw / cycle
+    draws = math.ceil(wanted * pace / (CHAINS * BATCHES))
+    run = {"chains": CHAINS, "draws": draws, "thin": cycle, "check": False, "progress": False}
+    found = []
+    for seed in range(BATCHES):
+        began = time.perf_counter()
+        found.append(st.sample(moved, network, sampler, seed=seed + 1, **run).posterior)
+        seconds = time.perf_counter() - began
+    named = {k: np.concatenate([one[k].values for one in found]) for k in found[0].data_vars}
+    effective = effective_draws(named)
+    rounds = draws * cycle * CHAINS * BATCHES / effective
+    floats = sampler.card.floats(problem.dim)
+    mean_error, sd_error = errors(named, *exact)
+    return Row(
+        name,
+        rung,
+        floats,
+        rounds,
+        bytes=rounds * network.degrees.sum() * floats * 8,
+        milliseconds=1000 * seconds * BATCHES / effective,
+        taken=share_taken(named) if "metropolis" in rung else None,
+        mean_error=mean_error,
+        sd_error=sd_error,
+        effective_draws=effective,
+    )
+
+
+def moments(problem: st.Problem, tuning: Tuning) -> tuple[Named, Named]:
+    """Exact means and standard deviations by name, eq. (2) where the posterior is not Gaussian."""
+    if problem.quadratic is not None:
+        mean, covariance = problem.exact_posterior()
+        return {"beta": mean}, {"beta": np.sqrt(np.diag(covariance))}
+    moved, t = tuning.problem(problem), scipy.stats.t(DEGREES_OF_FREEDOM)
+    uniform = scipy.stats.qmc.Sobol(problem.dim, seed=0).random(POINTS)
+    z = t.ppf(uniform)
+    with jax.enable_x64(True):
+        agents = moved.agents()
+        whole = jax.jit(lambda z: jax.vmap(lambda a: a.potential(z))(agents).sum())
+        potential = np.asarray(jax.lax.map(whole, jnp.asarray(z), batch_size=1024))
+    log_weights = -potential - t.logpdf(z).sum(axis=1)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    named = moved.constrain(z)
+    mean = {k: np.tensordot(weights, v, 1) for k, v in named.items()}
+    square = {k: np.tensordot(weights, (v - mean[k]) ** 2, 1) for k, v in named.items()}
+    return mean, {k: np.sqrt(v) for k, v in square.items()}
+
+
+def errors(named: Named, mean: Named, sd: Named) -> tuple[float, float]:
+    """Eq. (1) of draws (chain, draw, agent, ...)."""
+    over = (0, 1)
+    means = [np.abs(v.mean(over) - mean[k]) / sd[k] for k, v in named.items()]
+    spreads = [np.abs(v.std(over) / sd[k] - 1) for k, v in named.items()]
+    return float(max(map(np.max, means))), float(max(map(np.max, spreads)))
+
+
+def effective_draws(named: Named) -> float:
+    """Of the worst agent and parameter."""
+    import arviz
+
+    return min(float(arviz.ess(arviz.convert_to_dataset(v))["x"].min()) for v in named.values())
+
+
+def share_taken(named: Named) -> float:
+    """How often the position changes from one candidate to the next."""
+    values = next(iter(named.values()))
+    return float(np.mean(values[:, 1:] != values[:, :-1]))
+
+
+COLUMNS: dict[str, Callable[[Row, float], str]] = {
+    "posterior": lambda row, _: row.case,
+    "rung": lambda row, _: f"`{row.rung}`",
+    "floats": lambda row, _: str(row.floats),
+    "rounds": lambda row, _: f"{row.rounds:.1f}",
+    "bytes": lambda row, _: f"{row.bytes:,.0f}",
+    "time": lambda row, cheapest: f"{row.milliseconds / cheapest:.1f}",
+    "taken": lambda row, _: "" if row.taken is None else f"{row.taken:.0%}",
+    "error of mean": lambda row, _: f"{row.mean_error:.3f}",
+    "error of sd": lambda row, _: f"{row.sd_error:.3f}",
+    "1 / sqrt(n)": lambda row, _: f"{row.effective_draws**-0.5:.3f}",
+}
+
+
+def markdown(rows: list[Row]) -> str:
+    """A table; time as a ratio to the cheapest rung of the same posterior."""
+    cheapest = {row.case: math.inf for row in rows}
+    for each in rows:
+        cheapest[each.case] = min(cheapest[each.case], each.milliseconds)
+    lines = [list(COLUMNS), ["---"] * len(COLUMNS)]
+    lines += [[cell(each, cheapest[each.case]) for cell in COLUMNS.values()] for each in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
