@@ -1,4 +1,4 @@
-"""What the rungs of the ladder cost and how right they are: `python -m benchmarks.ladder FOLDER`.
+"""What the rungs of the ladder cost and how right they are: `python -m benchmarks.ladder`.
 
 Three posteriors are tuned and sampled at every rung (see `starlings.tuning.ladder`). Of all agents
 and parameters, against the exact mean and standard deviation, the worst figure is kept:
@@ -12,6 +12,9 @@ and milliseconds of one process that simulates all agents of many replicas at on
 
 The exact answer of a posterior that is not Gaussian is an average over points z of a t distribution
 in the tuned coordinates, weighted by exp(-F(z)) / t(z).                                       (2)
+
+A second table compares the two ways to decide on a candidate of Metropolis, a vote and a sum, on
+one set of rows that is divided among more and more sites, with and without even shares.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,12 +35,14 @@ import scipy.stats
 
 import starlings as st
 from starlings.experiments.data import linear_problem
+from starlings.samplers.metropolis import change_of_energy
 from starlings.tuning import EXACTNESS, Tuning, tune
 from starlings.tuning.warmup import warm_up
 
 RUNGS = tuple(rung for rung in EXACTNESS if rung != "auto")
-CHAINS, BATCHES = 100, 2
+CHAINS, BATCHES = 20, 2
 POINTS, DEGREES_OF_FREEDOM = 2**18, 5
+SITES, LENGTH = (4, 16, 64), 0.5
 Named = dict[str, np.ndarray]
 
 
@@ -92,19 +98,21 @@ CASES: dict[str, Callable[[], tuple[st.Problem, st.Network]]] = {
 def main() -> None:
     """Measure every rung of every case, and write ladder.json and ladder.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("output", type=Path, help="the folder to write to")
+    parser.add_argument("--output", type=Path, default=Path("output/ladder"), help="a folder")
     parser.add_argument("--effective-draws", type=int, default=20_000, help="about, of each row")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
+    ballots = [ballot(sites, tilted) for tilted in (True, False) for sites in SITES]
+    print(table(BALLOT_COLUMNS, ballots))
     rows = []
     for name in arguments.cases:
         rows += measure(name, arguments.effective_draws)
-        print(markdown([row for row in rows if row.case == name]))
-    (arguments.output / "ladder.json").write_text(
-        json.dumps([asdict(row) for row in rows], indent=1)
-    )
-    (arguments.output / "ladder.md").write_text(markdown(rows))
+        print(ladder_table(rows[-len(RUNGS) :]))
+    results = {"ladder": [asdict(row) for row in rows], "ballots": [asdict(b) for b in ballots]}
+    (arguments.output / "ladder.json").write_text(json.dumps(results, indent=1) + "\n")
+    text = f"{ladder_table(rows)}\n{table(BALLOT_COLUMNS, ballots)}"
+    (arguments.output / "ladder.md").write_text(text)
 
 
 def measure(name: str, wanted: int) -> list[Row]:
@@ -196,27 +204,73 @@ def share_taken(named: Named) -> float:
     return float(np.mean(values[:, 1:] != values[:, :-1]))
 
 
-COLUMNS: dict[str, Callable[[Row, float], str]] = {
-    "posterior": lambda row, _: row.case,
-    "rung": lambda row, _: f"`{row.rung}`",
-    "floats": lambda row, _: str(row.floats),
-    "rounds": lambda row, _: f"{row.rounds:.1f}",
-    "bytes": lambda row, _: f"{row.bytes:,.0f}",
-    "time": lambda row, cheapest: f"{row.milliseconds / cheapest:.1f}",
-    "taken": lambda row, _: "" if row.taken is None else f"{row.taken:.0%}",
-    "error of mean": lambda row, _: f"{row.mean_error:.3f}",
-    "error of sd": lambda row, _: f"{row.sd_error:.3f}",
-    "1 / sqrt(n)": lambda row, _: f"{row.effective_draws**-0.5:.3f}",
+@dataclass(frozen=True)
+class Ballot:
+    """How many candidates a vote and a sum take."""
+
+    sites: int
+    tilted: bool
+    """Whether every agent carries its share of gradient and curvature, as after `tune`."""
+    vote: float
+    sum: float
+
+
+def ballot(sites: int, tilted: bool) -> Ballot:
+    """128 rows of a logistic regression on a ring, sorted by their first covariate.
+
+    Candidates are `LENGTH` long and start from N(0, I) in the tuned coordinates.
+    """
+    random = np.random.default_rng(2)
+    X = random.normal(size=(128, 8))
+    y = (random.logistic(size=128) < X.sum(axis=1)).astype(float)
+    site = np.argsort(np.argsort(X[:, 0])) * sites // 128
+    problem, network = st.models.logistic_regression(X, y, site), st.Network.ring(sites)
+    network = network.matched_to(problem.sites)
+    tuning = tune(problem, network)
+    moved = tuning.problem(problem) if tilted else problem.affine(tuning.centre, tuning.scale)
+    points, noise = random.normal(size=(2, 2000, 8))
+    candidates = math.sqrt(1 - LENGTH**2) * points + LENGTH * noise
+    with jax.enable_x64(True):
+        by_point = jax.vmap(change_of_energy, in_axes=(None, 0, 0))
+        by_agent = jax.jit(jax.vmap(by_point, in_axes=(0, None, None)))
+        changes = np.asarray(by_agent(moved.agents(network), points, candidates))
+    vote = np.exp(-np.maximum(changes, 0).sum(axis=0)).mean()
+    return Ballot(sites, tilted, vote, np.exp(-np.maximum(changes.sum(axis=0), 0)).mean())
+
+
+LADDER_COLUMNS: dict[str, Callable[[Row], str]] = {
+    "posterior": lambda row: row.case,
+    "rung": lambda row: f"`{row.rung}`",
+    "floats": lambda row: str(row.floats),
+    "rounds": lambda row: f"{row.rounds:.1f}",
+    "bytes": lambda row: f"{row.bytes:,.0f}",
+    "taken": lambda row: "" if row.taken is None else f"{row.taken:.0%}",
+    "error of mean": lambda row: f"{row.mean_error:.3f}",
+    "error of sd": lambda row: f"{row.sd_error:.3f}",
+    "1 / sqrt(n)": lambda row: f"{row.effective_draws**-0.5:.3f}",
+}
+BALLOT_COLUMNS: dict[str, Callable[[Ballot], str]] = {
+    "sites": lambda b: str(b.sites),
+    "shares": lambda b: "even" if b.tilted else "as the rows fell",
+    "taken by vote": lambda b: f"{b.vote:.0%}",
+    "taken by sum": lambda b: f"{b.sum:.0%}",
+    "rounds for a move, vote / sum": lambda b: f"{b.sum / b.vote / 2:.2g}",
 }
 
 
-def markdown(rows: list[Row]) -> str:
-    """A table; time as a ratio to the cheapest rung of the same posterior."""
+def ladder_table(rows: list[Row]) -> str:
+    """With time as a ratio to the cheapest rung of the same posterior."""
     cheapest = {row.case: math.inf for row in rows}
     for each in rows:
         cheapest[each.case] = min(cheapest[each.case], each.milliseconds)
-    lines = [list(COLUMNS), ["---"] * len(COLUMNS)]
-    lines += [[cell(each, cheapest[each.case]) for cell in COLUMNS.values()] for each in rows]
+    ratio = {"time": lambda row: f"{row.milliseconds / cheapest[row.case]:.1f}"}
+    return table(LADDER_COLUMNS | ratio, rows)
+
+
+def table(columns: dict[str, Callable[[Any], str]], rows: list[Any]) -> str:
+    """Markdown."""
+    lines = [list(columns), ["---"] * len(columns)]
+    lines += [[cell(row) for cell in columns.values()] for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -423,10 +423,7 @@ def rounds_of(sampler, problem, network, rounds, states=None, first=1):
 @pytest.mark.parametrize(("graph", "slack"), PROTOCOL_GRAPHS.values(), ids=PROTOCOL_GRAPHS)
 def test_the_sum_that_decides_is_the_sum_of_the_changes(graph, slack):
     network = st.Network(graph)
-    random = np.random.default_rng(1)
-    problem = st.models.gaussian(
-        10 * random.uniform(size=(network.size, 1, 1)), random.normal(size=(network.size, 1))
-    )
+    problem = wavy_problem(np.arange(network.size) - (network.size - 1) / 2)
     sampler = Undecided(0.8, network.diameter + slack, "sum")
     last = rounds_of(sampler, problem, network, sampler.flood_rounds + sampler.cycle)[-1]
     changes = np.asarray(last.candidate_energy - last.energy)

@@ -118,7 +118,7 @@ def test_dadmms_with_coherent_curvature_noise():
 
 
 def test_midpoint():
-    """The midpoint of an implicit step towards the neighbourhood's mean, doubled about that mean."""
+    """The midpoint of an implicit step to the neighbourhood's mean, doubled about that mean."""
     rho = 1.7
 
     def expected(H, b, x):

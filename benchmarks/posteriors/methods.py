@@ -70,6 +70,8 @@ something for parameters that are slower than a Gaussian's."""
 LONGEST = 50.0
 """A second run is at most so many times as long as the first."""
 NUTS_CHAINS, NUTS_WARMUP, NUTS_FEWEST = 16, 1000, 200
+NUTS_DENSE = 20
+"""Up to this dimension NUTS adapts a whole covariance matrix, and above it a diagonal."""
 NUTS_SHARE = 0.6
 """Effective draws of one draw of NUTS, or less."""
 
@@ -210,7 +212,7 @@ DECENTRALISED = ("tuned", "paper", "dsgld", "dsghmc")
 def nuts_draws(setting: Setting, problem: st.Problem, longer: float) -> np.ndarray:
     """Draws of every agent of a problem by itself: (agent, chain, draw, dim)."""
     draws = math.ceil(longer * max(NUTS_FEWEST, setting.wanted / (NUTS_SHARE * NUTS_CHAINS)))
-    how = {"warmup": NUTS_WARMUP, "dense": True}
+    how = {"warmup": NUTS_WARMUP, "dense": problem.dim <= NUTS_DENSE}
     with jax.enable_x64(True):
         agents = problem.agents()
         drawn = run_nuts(agents, problem.dim, draws, NUTS_CHAINS, setting.seed, **how)

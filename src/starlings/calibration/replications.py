@@ -27,6 +27,7 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.sampling import sample as run_sampler
 from starlings.tuning import TuningError, tune
+from starlings.tuning.warmup import warm_up
 
 MOST_THREADS = 4
 UNPREDICTED_THIN = 25
@@ -42,7 +43,8 @@ class NearlyIndependent:
     """Draws of one chain, thinned until what is left of their correlation does not matter.
 
     Args:
-        sampler: as in `starlings.sample`; None has it tuned, anew in every replication.
+        sampler: as in `starlings.sample`; None has it tuned, anew in every replication, without the
+            pilot run of `sample` unless nothing else says how far apart draws have to be.
         thin: rounds from one draw to the next. By default twice the rounds per effective draw that
             tuning predicts, which leaves a correlation of about exp(-4); 25 without a prediction.
         burn_in: rounds dropped before the first draw.
@@ -54,7 +56,7 @@ class NearlyIndependent:
     thin: int | None = None
     burn_in: int = 500
     precision: str = "float64"
-    exactness: str = "half-noise"
+    exactness: str = "auto"
 
     def __post_init__(self) -> None:
         if self.thin is not None:
@@ -65,6 +67,8 @@ class NearlyIndependent:
         sampler, correlated = self.sampler, None
         if sampler is None:
             tuning = tune(problem, network, exactness=self.exactness)
+            if math.isnan(tuning.predicted_rounds_per_draw):
+                tuning = warm_up(problem, tuning, network, seed % 2**31)
             problem, sampler = tuning.problem(problem), tuning.sampler
             correlated = tuning.predicted_rounds_per_draw
         enough = UNPREDICTED_THIN if correlated is None else math.ceil(2 * correlated)
