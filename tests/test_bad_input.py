@@ -260,7 +260,8 @@ SAMPLERS = {
     "noise": (
         lambda: st.DADMMS(rho=1.0, noise="coherant"),
         ValueError,
-        "`noise` must be one of ['paper', 'private', 'coherent'], got 'coherant'. "
+        "`noise` must be one of ['paper', 'private', 'coherent', 'curvature', "
+        "'coherent-curvature'], got 'coherant'. "
         "Did you mean 'coherent'?",
     ),
     "output": (

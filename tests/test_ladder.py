@@ -564,6 +564,11 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
     flooded = dim + dim**2 + POINTS * dim
     floats = setting_up * links + pilot * dim + links * flooded
     assert after.sent.floats - before.floats == floats
+    with jax.enable_x64(True):
+        pilots = [warmup.pilot(problem, tuning, Gossip(network), seed) for seed in (0, 0, 1)]
+    for one, same, other in zip(*pilots, strict=True):
+        np.testing.assert_array_equal(one, same)
+        assert np.all(np.not_equal(one, other))
 
 
 # Many parameters

@@ -144,7 +144,7 @@ def samplers() -> None:
 
     from starlings.samplers import SAMPLERS
 
-    table = Table(show_lines=True)
+    table = Table(show_lines=True, padding=0)
     for heading in ("name", "exchanged", "floats per neighbour per round", "bias", "reference"):
         table.add_column(heading, overflow="fold")
     for name, sampler in SAMPLERS.items():

@@ -2,8 +2,8 @@
 
 A pilot run in the tuned coordinates z should have mean 0 and covariance I. With n effective draws
 in d dimensions the eigenvalues of an empirical covariance S spread over (1 -+ sqrt(d/n))^2 by
-chance (Marchenko and Pastur), so the approximation counts as wrong if n < FEWEST_DRAWS d, or one of
-them is outside
+chance (Marchenko and Pastur), so the approximation counts as wrong if there are fewer than 2 d and
+than `FEWEST_DRAWS` of them, or an eigenvalue is outside
 
     (1 - sqrt(d/n))^2 / TOLERATED,     (1 + sqrt(d/n))^2 TOLERATED                          (1)
 
@@ -39,7 +39,7 @@ from starlings.tuning.mode import agreed
 TOLERATED = 1.5
 FARTHEST_MEAN = 0.4
 """In posterior sd, beyond three standard errors."""
-FEWEST_DRAWS = 2
+FEWEST_DRAWS = 100
 PRIOR = 10
 MAX_PILOTS = 6
 
@@ -119,7 +119,7 @@ def fits(found: Pilot) -> bool:
     low, high = np.linalg.eigvalsh(covariance)[[0, -1]]
     least = max(1 - edge, 0) ** 2 / TOLERATED  # (1)
     most = (1 + edge) ** 2 * TOLERATED
-    enough = count >= FEWEST_DRAWS * len(mean)
+    enough = count >= min(2 * len(mean), FEWEST_DRAWS)
     near = np.abs(mean).max() < FARTHEST_MEAN + 3 / np.sqrt(count)
     return bool(enough and least < low and high < most and near)
 
