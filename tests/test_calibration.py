@@ -329,7 +329,7 @@ def test_the_command_from_end_to_end(study, tmp_path):
 
     ranks = xr.load_dataarray(folder / "ranks.nc", engine="h5netcdf")
     assert ranks["agent"].values.tolist() == ["north", "south"]
-    rows = pd.read_csv(study.parent / "rows.csv")
+    rows = pd.read_csv(study.parent / "rows.csv", float_precision="round_trip")
     rows.assign(y=1 - rows["y"]).to_csv(study.parent / "rows.csv", index=False)
     quiet = starlings("calibrate", study, *LENGTHS, "--quiet")  # outcomes play no part
     assert (quiet.exit_code, quiet.output.count("\n")) == (0, 1)

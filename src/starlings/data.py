@@ -35,7 +35,10 @@ def _read_csv(source: Path) -> pd.DataFrame:
         with warnings.catch_warnings():
             # A surplus field would be dropped, or taken for an index that shifts every column.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(source, index_col=False, skipinitialspace=True)
+            # Older versions of pandas read a number only nearly as it was written.
+            return pd.read_csv(
+                source, index_col=False, skipinitialspace=True, float_precision="round_trip"
+            )
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
     except pd.errors.ParserWarning:

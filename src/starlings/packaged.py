@@ -28,4 +28,4 @@ def read_packaged(package: str, file: str, *, extra: str) -> pd.DataFrame:
         raise FileNotFoundError(
             f"this {package} has no {path.name}; reinstall with `pip install 'starlings[{extra}]'`."
         )
-    return pd.read_csv(path)
+    return pd.read_csv(path, float_precision="round_trip")

@@ -77,7 +77,7 @@ def curves(table: pd.DataFrame, topology: str, target: str) -> pd.DataFrame:
 def rounds_to_fraction(by_method: pd.DataFrame) -> pd.Series:
     """The first round with at most a tenth of the W2 of the start, or infinity."""
     reached = by_method <= START_FRACTION * by_method.iloc[0]
-    return reached.idxmax().where(reached.any(), np.inf).astype(float)
+    return reached.idxmax().astype(float).where(reached.any(), np.inf)
 
 
 LINEAR_CLAIMS = (

@@ -32,7 +32,7 @@ def soonest_on_rings(table: pd.DataFrame) -> Iterator[Verdict]:
     """D-ADMMS is the first to be nearly as accurate as anybody becomes."""
     by_method = curves(table, "ring", "accuracy, agent 0")[SAMPLERS]
     reached = by_method >= NEARLY * by_method.iloc[-1].max()
-    speeds = reached.idxmax().where(reached.any(), float("inf")).astype(float)
+    speeds = reached.idxmax().astype(float).where(reached.any(), float("inf"))
     yield Verdict("ring", speeds, speeds["D-ADMMS"] <= speeds[BASELINES].min())
 
 

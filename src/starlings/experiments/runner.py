@@ -92,7 +92,7 @@ def is_finished(experiment: Experiment, settings: Settings, folder: Path) -> boo
 
 def read_table(experiment: Experiment, folder: Path) -> pd.DataFrame:
     """The saved table."""
-    return pd.read_csv(_file(experiment, folder, "csv"))
+    return pd.read_csv(_file(experiment, folder, "csv"), float_precision="round_trip")
 
 
 def write_summary(settings: Settings, folder: Path) -> Path:
