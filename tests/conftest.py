@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pytest
@@ -50,3 +51,43 @@ def logistic_rows(rows: int = 240, seed: int = 5):
 @pytest.fixture
 def logistic_problem() -> st.Problem:
     return st.models.logistic_regression(*logistic_rows())
+
+
+def skewed_problem():
+    """Two events of a Poisson variable with one coefficient, at five very unequal sites.
+
+    The posterior has a skewness of -0.51. The third derivatives of two sites have the other sign,
+    so that their changes differ in sign even when tilted.
+    """
+    sizes = [1, 4, 3, 2, 5]
+    x, sites = np.repeat([1.0, -0.3, 2.0, -0.2, 1.5], sizes), np.repeat(np.arange(5), sizes)
+    y = np.zeros(15)
+    y[[0, 5]] = 1.0
+    return st.models.poisson_regression(x[:, None], y, sites)
+
+
+def unequal_poisson_problem():
+    """Three coefficients at six sites with 1 to 25 rows."""
+    random = np.random.default_rng(8)
+    sites = np.repeat(np.arange(6), [1, 25, 2, 9, 14, 3])
+    X = np.column_stack([np.ones(len(sites)), random.normal(size=(len(sites), 2))])
+    y = random.poisson(np.exp(X @ [0.3, 0.5, -0.4])).astype(float)
+    return st.models.poisson_regression(X, y, sites)
+
+
+def wavy(p, row):
+    """Minus x^2 / 2N and a wave."""
+    x, frequency = p["x"], 1.5
+    return -0.5 * x**2 * row["share"] - row["wave"] * jnp.cos(frequency * x) / frequency**2
+
+
+def flat(p):
+    return 0.0
+
+
+def wavy_problem(waves):
+    """N(0, 1) of which agent i holds 1/N and a wave of its own; the waves sum to zero."""
+    assert sum(waves) == 0
+    share = 1 / len(waves)
+    shards = [{"share": [share], "wave": [float(wave)]} for wave in waves]
+    return st.Problem(wavy, flat, {"x": ()}, shards)

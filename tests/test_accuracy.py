@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import starlings as st
 from starlings.accuracy import data, report, run
 from starlings.cli import app
-from starlings.diagnostics import compare
+from starlings.measures import compare
 from starlings.nuts import mode
 from starlings.packaged import check_installed, read_packaged
 

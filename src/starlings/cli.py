@@ -321,7 +321,7 @@ def summary_table(result: Result) -> Table:
 
 def _entries(result: Result) -> Iterator[tuple[str, np.ndarray]]:
     """Every scalar entry by name, with its draws of dimensions (chain, draw, agent)."""
-    from starlings.diagnostics import entry_names
+    from starlings.measures import entry_names
 
     for name, variable in result.posterior.items():
         flat = variable.values.reshape(*variable.shape[:3], -1)

@@ -134,7 +134,7 @@ def _look_at(
     elif sizes["chain"] < FEWEST_CHAINS or sizes["draw"] < FEWEST_DRAWS:
         return
     if result.attrs["sampler"] != CADMM.__name__:  # which draws nothing
-        warn_if_untrustworthy(result)
+        warn_if_untrustworthy(result, stacklevel=4)
 
 
 def _matched(problem: Problem, network: Network) -> Network:

@@ -19,7 +19,7 @@ from rich.table import Table
 import starlings
 from starlings.accuracy.run import Comparison
 from starlings.demo import describe
-from starlings.diagnostics import entry_names
+from starlings.measures import entry_names
 from starlings.plots import BAND, PALETTE, SETTINGS, WHOLE_ROW, draw_rows, in_pooled_sd, save_figure
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from rich.console import Console
 
 from starlings.accuracy.data import EXTRA, Case, all_cases
 from starlings.demo import stage
-from starlings.diagnostics import Check, compare, convergence_table
+from starlings.diagnostics import Check
+from starlings.measures import compare, convergence_table
 from starlings.network import Network
 from starlings.nuts import pooled_nuts
 from starlings.packaged import check_installed

@@ -21,8 +21,8 @@ import xarray as xr
 
 from starlings.calibration.judging import Calibration
 from starlings.calibration.rank_file import RankFile
-from starlings.diagnostics import entry_names
 from starlings.errors import DivergenceError, check_count
+from starlings.measures import entry_names
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.sampling import sample as run_sampler

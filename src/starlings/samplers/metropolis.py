@@ -4,8 +4,8 @@ A candidate is drawn from a seed that all agents share, so that nothing about it
 
     x' = sqrt(1 - b^2) x + b w,     w ~ N(0, I)                                             (1)
 
-which is reversible with respect to N(0, I). With its share s_i = 1/N of that reference, agent i
-needs no more than the change of
+which is reversible with respect to N(0, I). With its share s_i = d_i / sum_j d_j of that reference
+(the share of the posterior that `tuning` gives it), agent i needs no more than the change of
 
     phi_i(x) = f_i(x) - s_i |x|^2 / 2                                                       (2)
 
@@ -176,7 +176,9 @@ class Metropolis:
 
 def _energy(agent: Agent, x: jax.Array) -> jax.Array:
     """Eq. (2), infinite where the potential is not a number: a chain that starts there leaves."""
-    energy = agent.potential(x) - x @ x / (2 * agent.num_agents)
+    by_degree = agent.degree / jnp.maximum(agent.total_degree, 1)
+    share = jnp.where(agent.total_degree > 0, by_degree, 1 / agent.num_agents)
+    energy = agent.potential(x) - share * (x @ x) / 2
     return jnp.where(jnp.isnan(energy), jnp.inf, energy)
 
 

@@ -70,8 +70,9 @@ class Pilot(NamedTuple):
 
 def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tuning:
     """The tuning that a pilot confirms, or a better one from its draws."""
+    network = network.matched_to(problem.sites)
     with jax.enable_x64(True):
-        gossip = Gossip(network, tuning.sent)
+        gossip = Gossip(network, replace(tuning.sent))
         for attempt in range(MAX_PILOTS):
             try:
                 found = pilot(problem, tuning, gossip, seed + attempt)
@@ -83,9 +84,10 @@ def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tu
             if fits(found):
                 break
             tuning = moved(problem, tuning, gossip, found)
-    if np.isnan(tuning.predicted_rounds_per_draw):
-        return replace(tuning, predicted_rounds_per_draw=found.rounds_per_draw)
-    return tuning
+    rounds_per_draw = tuning.predicted_rounds_per_draw
+    if np.isnan(rounds_per_draw):
+        rounds_per_draw = found.rounds_per_draw
+    return replace(tuning, sent=gossip.ledger, predicted_rounds_per_draw=rounds_per_draw)
 
 
 def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
@@ -96,7 +98,10 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     schedule = Schedule(draws=length.draws, burn_in=half, thin=half // length.draws)
     agents = tuning.problem(problem).agents(network)
     start = jax.numpy.zeros((length.chains, problem.num_agents, problem.dim))
-    record = vectorised.run(sampler, agents, network, start, seed, schedule).joined()
+    recording = vectorised.run(sampler, agents, network, start, seed, schedule)
+    if recording.count < schedule.draws:
+        raise KeyboardInterrupt  # half a pilot is of no use, unlike half a run
+    record = recording.joined()
     spent = schedule.num_rounds
     gossip.ledger.add(spent, spent * gossip.links * length.chains, sampler.card.floats(problem.dim))
     draws = np.moveaxis(record.position[:, :, 0], 0, 1)
@@ -144,19 +149,20 @@ def retuned(
     scale: np.ndarray,
     points: np.ndarray | None,
 ) -> Tuning:
-    """The same rung in other coordinates; from Metropolis, and from a pilot that diverged, "auto"
-    does not go back to proximal steps."""
-    stays = tuning.exactness != "auto"
-    diverged = points is None
-    rung = "metropolis" if diverged or isinstance(tuning.sampler, Metropolis) else "auto"
-    return tuned_at(
+    """The same rung in other coordinates, or in the same ones after a pilot that diverged (and left
+    no points). "auto" does not come back from Metropolis to proximal steps."""
+    rung = tuning.exactness
+    if rung == "auto" and (points is None or isinstance(tuning.sampler, Metropolis)):
+        rung = "metropolis"
+    new = tuned_at(
         problem,
         gossip,
         centre,
         scale,
         STEP,
-        tuning.exactness if stays else rung,
+        rung,
         tuning.newton_iterations,
         tuning.pilots + 1,
         points,
     )
+    return replace(new, exactness=tuning.exactness)

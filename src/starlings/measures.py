@@ -1,0 +1,224 @@
+"""What can be measured of draws, without a verdict on it.
+
+1. Convergence: rank-normalised split R-hat, and bulk and tail effective draws, of every agent and
+   parameter entry, across the replicas of the network (from ArviZ).
+2. Agreement: with s the standard deviation of all draws of an entry, x_i those of agent i, and xbar
+   the average of the agents at the same chain and draw,
+
+       apart        = (largest - smallest of the agents' means) / s                             (1)
+       disagreement = sqrt(mean of (x_i - xbar)^2) / s                                          (2)
+       sd_ratio     = largest / smallest of the agents' standard deviations                     (3)
+
+3. Distance from reference draws: for every agent and entry the error of the mean, the ratios of the
+   standard deviations and variances, the share of the reference inside the agent's central 50 %
+   and 90 % intervals, and
+
+       W2 = sqrt(mean_q (quantile_q(draws) - quantile_q(reference))^2) / s_reference            (4)
+
+   Of all entries jointly, each in units of its s_reference: the mean and the largest W2 of their
+   projections on random directions (sliced W2). No distance between finite samples is zero; the
+   Monte Carlo floor is what as many draws of the reference as there are effective draws show
+   against the rest of the reference.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+LEVELS = (np.arange(200) + 0.5) / 200
+INTERVALS = (0.5, 0.9)
+NUM_DIRECTIONS = 200
+DIRECTIONS_SEED = 0
+
+
+@dataclass(frozen=True)
+class Draws:
+    """All parameters as one array, with names."""
+
+    values: np.ndarray
+    """(chain, draw, agent, entry)."""
+    owners: np.ndarray
+    """(agent, entry): whose draws these are, by name."""
+    entries: list[str]
+
+    @classmethod
+    def of(cls, posterior: xr.Dataset) -> Draws:
+        """The draws of a posterior."""
+        variables = list(posterior.data_vars.items())
+        parts = [v.values.reshape(*v.shape[:3], -1) for _, v in variables]
+        entries = [entry for name, v in variables for entry in entry_names(str(name), v)]
+        owners = np.repeat(posterior["agent"].values.astype(str)[:, None], len(entries), axis=1)
+        return cls(np.concatenate(parts, axis=-1), owners, entries)
+
+    def most_suspicious(self) -> Draws:
+        """Of every entry only the agent whose half-chains have the most unlike means."""
+        half = self.values.shape[1] // 2
+        halves = np.stack([self.values[:, :half], self.values[:, half : 2 * half]])
+        within = np.maximum(halves.var(axis=2).mean(axis=(0, 1)), np.finfo(float).tiny)
+        worst = (halves.mean(axis=2).var(axis=(0, 1)) / within).argmax(axis=0)
+        entry = np.arange(len(self.entries))
+        values = self.values[:, :, worst, entry][:, :, None]
+        return Draws(values, self.owners[worst, entry][None], self.entries)
+
+
+def convergence_table(posterior: xr.Dataset, quick: bool = False) -> pd.DataFrame:
+    """R-hat and effective draws of every entry at its worst agents, whose names stand beside.
+
+    A quick look is at one agent for every entry, whose chains differ most.
+    """
+    draws = Draws.of(posterior).most_suspicious() if quick else Draws.of(posterior)
+    rhat, bulk, tail = _arviz_diagnostics(draws.values)
+    ess = np.fmin(bulk, tail)
+    entry = np.arange(len(draws.entries))
+    highest = np.where(np.isnan(rhat), np.inf, rhat).argmax(axis=0)
+    fewest = np.where(np.isnan(ess), np.inf, ess).argmin(axis=0)
+    columns = {
+        "rhat": rhat[highest, entry],
+        "rhat_agent": draws.owners[highest, entry],
+        "ess": ess[fewest, entry],
+        "ess_bulk": bulk.min(axis=0),
+        "ess_tail": tail.min(axis=0),
+        "ess_agent": draws.owners[fewest, entry],
+    }
+    return pd.DataFrame(columns, index=draws.entries)
+
+
+def _arviz_diagnostics(values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """R-hat, and bulk and tail effective draws, each (agent, entry)."""
+    dataset = xr.Dataset({"x": (("chain", "draw", "agent", "entry"), values)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ announces its next version when imported
+        try:
+            import arviz
+        except ImportError:
+            raise ModuleNotFoundError(
+                "checking draws needs ArviZ; install it with `pip install 'starlings[arviz]'`."
+            ) from None
+        bulk, tail = (arviz.ess(dataset, method=method) for method in ("bulk", "tail"))
+        return tuple(found["x"].values for found in (arviz.rhat(dataset), bulk, tail))
+
+
+def agreement_table(posterior: xr.Dataset) -> pd.DataFrame:
+    """Eq. (1) to (3) of every entry; draws that do not vary at all agree."""
+    draws = Draws.of(posterior)
+    values = draws.values
+    spread = values.std(axis=(0, 1, 2))
+    unit = np.where(spread > 0, spread, 1.0)
+    scatter = values - values.mean(axis=2, keepdims=True)
+    deviations = values.std(axis=(0, 1))
+    smallest = np.where(spread > 0, np.maximum(deviations.min(axis=0), 1e-9 * spread), 1.0)
+    columns = {
+        "apart": np.ptp(values.mean(axis=(0, 1)), axis=0) / unit,  # (1)
+        "disagreement": np.sqrt((scatter**2).mean(axis=(0, 1, 2))) / unit,  # (2)
+        "sd_ratio": np.where(spread > 0, deviations.max(axis=0) / smallest, 1.0),  # (3)
+    }
+    return pd.DataFrame(columns, index=draws.entries)
+
+
+def compare(posterior: xr.Dataset, reference: Mapping[str, Any]) -> pd.DataFrame:
+    """Every agent's draws of every parameter entry against reference draws."""
+    draws, known = _with_reference(posterior, reference)
+    rows = []
+    for k, entry in enumerate(draws.entries):
+        for i, agent in enumerate(draws.owners[:, k]):
+            scores = _scores(draws.values[:, :, i, k].ravel(), known[:, k])
+            rows.append({"parameter": entry, "agent": str(agent), **scores})
+    return pd.DataFrame(rows)
+
+
+def _scores(draws: np.ndarray, reference: np.ndarray) -> dict[str, float]:
+    spread = reference.std()
+    ratio = draws.std() / spread
+    scores = {
+        "mean_error": abs(draws.mean() - reference.mean()) / spread,
+        "sd_ratio": ratio,
+        "variance_ratio": ratio**2,
+        "w2": _w2(np.quantile(draws, LEVELS), np.quantile(reference, LEVELS)) / spread,  # (4)
+    }
+    for level in INTERVALS:
+        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+        scores[f"coverage_{level:.0%}"] = float(np.mean((low <= reference) & (reference <= high)))
+    return scores
+
+
+def sliced_w2(
+    posterior: xr.Dataset, reference: Mapping[str, Any], effective_draws: float
+) -> pd.DataFrame:
+    """The joint law of every agent against reference draws, by eq. (4) in random directions.
+
+    Columns `mean` and `largest` over the directions, and their floors: the same for a stretch of
+    the reference with as many draws as are effective (half of them if there are not as many),
+    against the rest of the reference.
+    """
+    draws, known = _with_reference(posterior, reference)
+    centre, spread = known.mean(axis=0), known.std(axis=0)
+    known = (known - centre) / spread
+    own = np.moveaxis((draws.values - centre) / spread, 2, 0)
+    count = int(np.clip(np.nan_to_num(effective_draws), 1, len(known) // 2))
+    random = np.random.default_rng(DIRECTIONS_SEED)
+    directions = random.normal(size=(NUM_DIRECTIONS, len(spread)))
+    scores = np.array([_along(own @ u, known @ u, count) for u in directions])
+    mean, largest = scores.mean(axis=0), scores.max(axis=0)
+    columns = {
+        "mean": mean[:-1],
+        "largest": largest[:-1],
+        "floor_mean": mean[-1],
+        "floor_largest": largest[-1],
+    }
+    return pd.DataFrame(columns, index=draws.owners[:, 0])
+
+
+def _along(own: np.ndarray, known: np.ndarray, count: int) -> np.ndarray:
+    """Eq. (4) of every agent in one direction and, last, of `count` draws of the reference."""
+    whole, some, rest = (np.quantile(x, LEVELS) for x in (known, known[:count], known[count:]))
+    agents = [_w2(np.quantile(draws, LEVELS), whole) for draws in own]
+    return np.array([*agents, _w2(some, rest)]) / known.std()
+
+
+def _w2(own: np.ndarray, known: np.ndarray) -> float:
+    """Between laws given by their quantiles at `LEVELS`."""
+    return float(np.sqrt(np.mean((own - known) ** 2)))
+
+
+def _with_reference(
+    posterior: xr.Dataset, reference: Mapping[str, Any]
+) -> tuple[Draws, np.ndarray]:
+    """The draws, and the reference as (draw, entry) in the same order, checked."""
+    missing = sorted(set(map(str, posterior.data_vars)) - set(reference))
+    if missing:
+        raise ValueError(f"`reference` has no draws of {missing}.")
+    parts = []
+    for name, variable in posterior.data_vars.items():
+        known = np.asarray(reference[str(name)], float)
+        known = known.reshape(len(known), -1)
+        size = int(np.prod(variable.shape[3:]))
+        if known.shape[1] != size:
+            raise ValueError(
+                f"`reference` of {name!r} has {known.shape[1]} entries a draw, not {size}."
+            )
+        if not np.all(np.isfinite(known)) or not np.all(np.ptp(known, axis=0) > 0):
+            raise ValueError(f"`reference` of {name!r} must have finite draws that vary.")
+        parts.append(known)
+    lengths = {len(known) for known in parts}
+    if len(lengths) > 1:
+        raise ValueError(f"`reference` has parameters with unlike numbers of draws: {lengths}.")
+    return Draws.of(posterior), np.concatenate(parts, axis=1)
+
+
+def entry_names(name: str, draws: xr.DataArray) -> list[str]:
+    """Every scalar entry of a parameter by name, in the order of its array."""
+    labels = [
+        draws[dim].values if dim in draws.coords else range(draws.sizes[dim])
+        for dim in draws.dims[3:]
+    ]
+    if not labels:
+        return [name]
+    grid = np.stack(np.meshgrid(*labels, indexing="ij"), axis=-1).reshape(-1, len(labels))
+    return [f"{name}[{', '.join(map(str, entry))}]" for entry in grid]

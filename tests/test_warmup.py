@@ -1,0 +1,137 @@
+"""Pilot runs: coordinates that fit are left alone, others are estimated again, all is counted."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import networkx as nx
+import numpy as np
+import pytest
+
+import starlings as st
+from conftest import (
+    irregular_graph,
+    skewed_problem,
+    unequal_linear_problem,
+)
+from starlings.gossip import Gossip
+from starlings.runtimes import vectorised
+from starlings.samplers import Metropolis
+from starlings.tuning import tune, warmup
+from starlings.tuning.ladder import POINTS, shared_points
+
+MIXTURE = np.array([[2.0, -1.0], [0.5, 1.0]])
+
+
+def long_tailed(p, row):
+    u, v = MIXTURE @ p["x"]
+    return -row["part"] * (0.3 * jnp.sqrt(1 + u**2) + 0.5 * v**2)
+
+
+def long_tailed_problem():
+    """exp(-0.3 sqrt(1 + u^2) - v^2 / 2) of two mixtures u and v of the parameters.
+
+    Convex, with a mode whose curvature says little about the tails.
+    """
+    shards = [{"part": [part]} for part in (0.1, 0.6, 0.3)]
+    return st.Problem(long_tailed, lambda p: 0.0, {"x": (2,)}, shards)
+
+
+def long_tailed_covariance():
+    """Of the parameters, with the variance of u by quadrature."""
+    u = np.linspace(-200, 200, 400_001)
+    density = np.exp(-0.3 * np.sqrt(1 + u**2))
+    variance = (u**2 * density).sum() / density.sum()
+    unmix = np.linalg.inv(MIXTURE)
+    return unmix @ np.diag([variance, 1.0]) @ unmix.T
+
+
+def worst_stretch(tuning, covariance):
+    """The largest |log| of an eigenvalue of the posterior's covariance in tuned coordinates."""
+    inverse = np.linalg.inv(tuning.scale)
+    return np.abs(np.log(np.linalg.eigvalsh(inverse @ covariance @ inverse.T))).max()
+
+
+def test_a_pilot_finds_better_coordinates_for_long_tails():
+    problem, network = long_tailed_problem(), st.Network.path(3)
+    tuning, covariance = tune(problem, network), long_tailed_covariance()
+    sent = dataclasses.replace(tuning.sent)
+    better = warmup.warm_up(problem, tuning, network, seed=0)
+    assert worst_stretch(tuning, covariance) > np.log(6)
+    assert worst_stretch(better, covariance) < np.log(warmup.TOLERATED)
+    assert better.pilots >= 1
+    length = warmup.ADMM_PILOT
+    each = length.chains * length.rounds * 2 * network.num_edges
+    assert better.sent.messages - sent.messages >= (better.pilots + 1) * each
+
+
+def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
+    """Levels and parents; the pilot; floods of its mean, its covariance and some of its draws."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    tuning = tune(problem, network)
+    before = dataclasses.replace(tuning.sent)
+    after = warmup.warm_up(problem, tuning, network, seed=0)
+    assert after.pilots == 0
+    np.testing.assert_array_equal(after.scale, tuning.scale)
+    links, depth, dim = 14, 2, 3
+    setting_up, (chains, rounds, _) = network.size, warmup.ADMM_PILOT
+    assert after.sent.rounds - before.rounds == setting_up + rounds + 3 * depth
+    pilot = rounds * chains * links
+    assert after.sent.messages - before.messages == setting_up * links + pilot + 3 * links
+    flooded = dim + dim**2 + POINTS * dim
+    floats = setting_up * links + pilot * dim + links * flooded
+    assert after.sent.floats - before.floats == floats
+    with jax.enable_x64(True):
+        pilots = [warmup.pilot(problem, tuning, Gossip(network), seed) for seed in (0, 0, 1)]
+    for one, same, other in zip(*pilots, strict=True):
+        np.testing.assert_array_equal(one, same)
+        assert np.all(np.not_equal(one, other))
+
+
+def test_auto_stays_auto_whatever_it_takes():
+    """Potentials too far from convex for proximal steps: Metropolis, also after a move."""
+    problem, network = skewed_problem(), st.Network.ring(5)
+    tuning = tune(problem, network)
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        points = shared_points(tuning.problem(problem).agents(network), POINTS)
+        where = (tuning.centre, tuning.scale)
+        diverged = warmup.retuned(problem, tuning, gossip, *where, None)
+        again = warmup.retuned(problem, diverged, gossip, *where, points)
+        same = warmup.retuned(problem, tuning, gossip, *where, points)
+    assert isinstance(tuning.sampler, st.DADMMS)
+    assert isinstance(same.sampler, st.DADMMS)
+    assert isinstance(diverged.sampler, Metropolis)
+    assert isinstance(again.sampler, Metropolis)
+    assert {found.exactness for found in (diverged, again, same)} == {"auto"}
+
+
+def test_agents_are_matched_by_name_and_the_given_tuning_is_left_alone():
+    problem = unequal_linear_problem()
+    named = nx.relabel_nodes(irregular_graph(), dict(enumerate(problem.sites)))
+    other = nx.Graph()
+    other.add_nodes_from(reversed(list(named)))
+    other.add_edges_from(named.edges)
+    tuning = tune(problem, st.Network(named))
+    sent = dataclasses.replace(tuning.sent)
+    one, two = (warmup.warm_up(problem, tuning, st.Network(g), 0) for g in (named, other))
+    assert tuning.sent == sent
+    assert one.sent == two.sent
+    np.testing.assert_array_equal(one.centre, two.centre)
+
+
+def test_ctrl_c_ends_a_pilot(monkeypatch):
+    """Half of the draws come back from an interrupted run; a pilot takes that for an interrupt."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    tuning, whole = tune(problem, network), vectorised.run
+
+    def half(*arguments):
+        recording = whole(*arguments)
+        recording.parts = recording.parts[:-1]
+        return recording
+
+    monkeypatch.setattr(warmup.vectorised, "run", half)
+    with pytest.raises(KeyboardInterrupt):
+        warmup.warm_up(problem, tuning, network, seed=0)
