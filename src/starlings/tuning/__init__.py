@@ -56,7 +56,7 @@ from starlings.tuning.mode import (
 
 __all__ = ["EXACTNESS", "Tuning", "TuningError", "tune"]
 
-STEP = 0.2
+STEP = 0.125
 FLOOR_POINTS = 50
 
 

@@ -11,7 +11,7 @@
                                                candidate and more of them refused
 
 "auto" is half-noise where the proximal steps can be long enough (an eta of `SMALLEST_STEP`, some
-fifteen rounds for a draw), and Metropolis where the potentials are too far from convex for that.
+twenty rounds for a draw), and Metropolis where the potentials are too far from convex for that.
 
 What an ADMM rung gives on the Gaussian approximation is known before it runs, from the exact law
 on N agents that carry d_i / sum_j d_j of the curvature one each: `prediction`.
@@ -44,7 +44,7 @@ ADMM_RUNGS: dict[str, Callable[[float], Any]] = {
 }
 METROPOLIS_RUNGS = {"metropolis": "sum", "metropolis-vote": "factorised"}
 EXACTNESS = ("auto", *ADMM_RUNGS, *METROPOLIS_RUNGS)
-SMALLEST_STEP = 0.15
+SMALLEST_STEP = 0.1
 LENGTHS = 2.0 ** -(np.arange(1, 13) / 2)
 """Step lengths of Metropolis that are tried, 0.7 to 1/64. At 1, candidates that do not depend on
 where the chain is would miss tails heavier than Gaussian."""
