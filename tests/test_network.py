@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pytest
 
 import starlings as st
 from conftest import irregular_graph
-from starlings.runtimes.vectorised import Wiring
+from starlings.runtimes.wiring import Dense, Lists, Total, Wiring
 
 
 def test_ring_spectrum():
@@ -62,17 +64,41 @@ def test_names_are_matched_by_name_then_by_number():
     assert numbered.degrees.tolist() == [1, 2, 1]
 
 
-@pytest.mark.parametrize("graph", [irregular_graph(), nx.star_graph(9), nx.complete_graph(7)])
-def test_both_wirings_deliver_the_same_inbox(graph, monkeypatch):
-    import jax
+WIRED = {
+    "irregular": (irregular_graph(), Dense),
+    "star": (nx.star_graph(40), Lists),
+    "ring": (nx.cycle_graph(9), Lists),
+    "hub": (nx.barabasi_albert_graph(300, 2, seed=0), Lists),
+    "complete": (nx.complete_graph(7), Total),
+    "two": (nx.path_graph(2), Total),
+    "no edges": (nx.empty_graph(3), Lists),
+    "crowded": (nx.gnp_random_graph(30, 0.8, seed=0), Dense),
+}
 
+
+@pytest.mark.filterwarnings("ignore:The network has 3 agents and no edges")
+@pytest.mark.parametrize(("graph", "form"), WIRED.values(), ids=WIRED)
+def test_every_form_of_wiring_delivers_the_same_inbox(graph, form):
     network = st.Network(graph)
     messages = np.random.default_rng(0).normal(size=(network.size, 4))
     with jax.enable_x64(True):
-        dense = Wiring.of(network, np.float64).deliver(jax.numpy.asarray(messages))
-        monkeypatch.setattr("starlings.runtimes.vectorised.DENSE_SIZE", 0)
-        sparse = Wiring.of(network, np.float64).deliver(jax.numpy.asarray(messages))
-    np.testing.assert_allclose(dense.sum, network.adjacency @ messages, atol=1e-13)
-    np.testing.assert_allclose(dense.mix, network.mixing @ messages, atol=1e-13)
-    np.testing.assert_allclose(sparse.sum, dense.sum, atol=1e-13)
-    np.testing.assert_allclose(sparse.mix, dense.mix, atol=1e-13)
+        chosen = Wiring.of(network, np.float64)
+        assert isinstance(chosen, form)
+        forms = [chosen, Dense.from_network(network, np.float64)]
+        forms += [Lists.from_network(network, np.float64, width) for width in (0, 1, 3)]
+        inboxes = [wiring.deliver(jnp.asarray(messages)) for wiring in forms]
+    largest = np.full_like(messages, -np.inf)
+    for i, j in zip(*network.adjacency.nonzero(), strict=True):
+        largest[i] = np.maximum(largest[i], messages[j])
+    for inbox in inboxes:
+        np.testing.assert_allclose(inbox.sum, network.adjacency @ messages, atol=1e-13)
+        np.testing.assert_allclose(inbox.mix, network.mixing @ messages, atol=1e-13)
+        np.testing.assert_array_equal(inbox.max, largest)
+
+
+def test_a_hub_pays_for_its_degree_alone():
+    network = st.Network.star(5000)
+    with jax.enable_x64(True):
+        wiring = Wiring.of(network, np.float64)
+    assert len(wiring.columns) == 1
+    assert wiring.surplus.senders.size == 4999 - 1

@@ -10,8 +10,9 @@ import scipy.stats
 
 import starlings as st
 from conftest import logistic_rows, paper_problem, unequal_linear_problem
-from starlings.models import gaussian
+from starlings.models import Bernoulli, gaussian
 from starlings.parameters import CONSTRAINTS
+from starlings.problem import derivatives_of
 from starlings.shards import divide_by_site
 
 
@@ -114,6 +115,46 @@ def test_gradients_and_hessians_of_padded_agents_are_those_of_their_own_rows():
         p = 1 / (1 + np.exp(-x @ z))
         expected = x.T @ (x * (p * (1 - p))[:, None]) + np.eye(3) / (10 * 5)
         np.testing.assert_allclose(hessians[i], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", [st.models.logistic_regression, st.models.poisson_regression])
+@pytest.mark.parametrize("moved", ["own", "matrix", "diagonal"])
+@pytest.mark.parametrize("dim", [3, 20])
+def test_derivatives_by_structure_are_those_of_the_potential(model, moved, dim):
+    rng = np.random.default_rng(0)
+    X, y, sites = rng.normal(size=(60, dim)) / dim, rng.integers(0, 2, 60), np.arange(60) % 7 // 3
+    problem = model(X, y, sites)
+    if moved != "own":
+        scale = np.exp(rng.normal(size=dim)) if moved == "diagonal" else rng.normal(size=(dim, dim))
+        tilts = (rng.normal(size=(3, dim)), rng.normal(size=(3, *scale.shape)))
+        if moved == "matrix":
+            tilts = (tilts[0], tilts[1] + np.moveaxis(tilts[1], 1, 2))
+        problem = problem.affine(rng.normal(size=dim), scale, *tilts)
+    with jax.enable_x64(True):
+        agents, z = problem.agents(), jnp.asarray(rng.normal(size=dim))
+        assert agents.has_structure
+        found = jax.vmap(lambda agent: agent.derivatives(z))(agents)
+        expected = jax.vmap(lambda agent: derivatives_of(agent.potential, z))(agents)
+        slopes = jax.vmap(lambda agent: (agent.gradient(z), agent.hessian(z)))(agents)
+    for own, known in zip((*found, *slopes), (*expected, *expected[1:]), strict=True):
+        np.testing.assert_allclose(own, known, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("eta", [-800.0, -30.0, 0.0, 30.0, 800.0])
+def test_a_logistic_is_right_far_out(eta):
+    with jax.enable_x64(True):
+        value, slope, bend = Bernoulli().of_predictor(jnp.asarray(eta), {"y": 0.0})
+    np.testing.assert_allclose(value, -np.logaddexp(0, eta), rtol=1e-15)
+    chance = 1 / (1 + np.exp(-eta)) if eta > -700 else 0.0
+    np.testing.assert_allclose([slope, bend], [-chance, -chance * (1 - chance)], atol=1e-15)
+
+
+def test_structure_is_claimed_only_where_the_flat_vector_is_beta():
+    rows = [{"x": [[1.0]], "y": [1.0]}]
+    parameters = {"beta": st.Parameter((1,), "positive")}
+    problem = st.Problem(Bernoulli(), lambda p: -p["beta"].sum(), parameters, rows)
+    with jax.enable_x64(True):
+        assert not problem.agents().has_structure
 
 
 def test_minibatch_gradients_are_unbiased():

@@ -10,7 +10,7 @@ import pytest
 import starlings as st
 from conftest import unequal_linear_problem
 from starlings import proximal
-from starlings.proximal import minimise, proximal_point, tolerance
+from starlings.proximal import Objective, eliminate, minimise, proximal_point, tolerance
 
 
 @pytest.fixture(autouse=True)
@@ -85,13 +85,13 @@ def test_a_saddle_does_not_stop_it(dense, monkeypatch):
 
 def test_unbounded_objectives_leave_their_residual():
     """A potential without a minimum: the residual says so instead of a silent point."""
-    found = minimise(lambda z: -jnp.sum(jnp.exp(z)), jnp.zeros(2), rounding=jnp.asarray(1e-16))
+    found = minimise(Objective.of(lambda z: -jnp.sum(jnp.exp(z))), jnp.zeros(2))
     bad = ~(found.residual <= tolerance(np.float64))
     assert bad
 
 
 def test_not_finite_objectives_leave_their_residual():
-    found = minimise(lambda z: jnp.sum(jnp.log(z)), -jnp.ones(2), rounding=jnp.asarray(1e-16))
+    found = minimise(Objective.of(lambda z: jnp.sum(jnp.log(z))), -jnp.ones(2))
     assert not found.residual <= tolerance(np.float64)
 
 
@@ -117,3 +117,18 @@ def test_large_dimension_takes_the_matrix_free_path():
     assert np.abs(slope).max() < 1e-6
     traced = jax.make_jaxpr(proximal_point)(agent_of(problem), 1.0, jnp.zeros(150), jnp.zeros(150))
     assert "150,150" not in str(traced)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 6])
+def test_elimination_solves_and_knows_what_is_not_definite(dim):
+    rng = np.random.default_rng(dim)
+    root, gradient = rng.normal(size=(dim, dim)), rng.normal(size=dim)
+    matrix = root @ root.T + 0.1 * np.eye(dim)
+    direction, decrement = eliminate(jnp.asarray(matrix), jnp.asarray(gradient))
+    expected = np.linalg.solve(matrix, gradient)
+    np.testing.assert_allclose(direction, -expected, rtol=1e-9)
+    np.testing.assert_allclose(decrement, np.sqrt(gradient @ expected), rtol=1e-9)
+    bad = matrix - 1.1 * np.linalg.eigvalsh(matrix)[-1] * np.eye(dim)
+    assert np.isnan(eliminate(jnp.asarray(bad), jnp.asarray(gradient))[1])
+    saddle = matrix - (np.linalg.eigvalsh(matrix)[0] + 1e-3) * np.eye(dim)
+    assert np.isnan(eliminate(jnp.asarray(saddle), jnp.asarray(gradient))[1])

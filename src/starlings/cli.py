@@ -281,6 +281,28 @@ def posteriors(
     typer.echo(f"Results: {results}")
 
 
+@bench_command
+def speed(
+    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/speed"),
+    parts: Annotated[
+        str | None,
+        typer.Option(
+            help="reference, limit, growth, pooled and start, between commas; or none, to show "
+            "what was measured before.",
+            show_default="all",
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, or gpu for the part that needs one.")] = "cpu",
+    repeats: Annotated[int, typer.Option(min=1, help="Of every measurement.")] = 7,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a trial.")] = False,
+    page: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
+) -> None:
+    """How fast: against CVXPY, NumPy, the limit and NUTS; how cost grows; the start; a GPU."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # with more, small batches are slower
+    how = {"parts": parts, "device": device, "repeats": repeats, "quick": quick, "page": page}
+    typer.echo(f"Results: {_benchmark('speed').run(output, **how)}")
+
+
 def _benchmark(name: str) -> Any:
     """The module that runs benchmarks/NAME, from the current folder or around the source tree."""
     places = (Path.cwd(), Path(__file__).resolve().parents[2])

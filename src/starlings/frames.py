@@ -52,6 +52,20 @@ class Frame:
         """b_i'z + z'A_i z / 2."""
         return self.linear @ z + 0.5 * z @ times(self.quadratic, z)
 
+    def pull_back(
+        self, z: jax.Array, value: jax.Array, gradient: jax.Array, hessian: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """g_i of eq. (1) and its derivatives at z, from those of f_i at x = c + L z.
+
+        grad g_i = L' grad f_i - b_i - A_i z,     Hess g_i = L' Hess f_i L - A_i         (3)
+        """
+        scale, tilt = as_matrix(self.scale), as_matrix(self.quadratic)
+        return (
+            value - self.tilt(z),
+            gradient @ scale - self.linear - tilt @ z,  # (3)
+            scale.T @ hessian @ scale - tilt,
+        )
+
     def stacked(self) -> Frame:
         """With centre and scale repeated for every agent."""
         agents = len(self.linear)
@@ -65,6 +79,11 @@ class Frame:
 def times(matrix: Any, vector: Any) -> Any:
     """The product with a matrix, or with a diagonal matrix given as a vector."""
     return matrix @ vector if matrix.ndim == 2 else matrix * vector
+
+
+def as_matrix(matrix: Any) -> Any:
+    """The matrix, from itself or from its diagonal."""
+    return matrix if matrix.ndim == 2 else jax.numpy.diag(matrix)
 
 
 def frame(centre: Any, scale: Any, agents: int, linear: Any = None, quadratic: Any = None) -> Frame:

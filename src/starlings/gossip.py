@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.network import Network
-from starlings.runtimes.vectorised import Wiring
+from starlings.runtimes.wiring import Wiring
 
 
 @dataclass

@@ -183,8 +183,14 @@ class Bernoulli:
 
     def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
         """Log-probability of one outcome."""
-        eta = row["x"] @ p["beta"]
-        return row["y"] * eta - jax.nn.softplus(eta)
+        return self.of_predictor(row["x"] @ p["beta"], row)[0]
+
+    def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """y eta - log(1 + exp(eta)) and its derivatives."""
+        small = jnp.exp(-jnp.abs(eta))
+        probability = jnp.where(eta >= 0, 1.0, small) / (1 + small)
+        value = row["y"] * eta - jnp.maximum(eta, 0.0) - jnp.log1p(small)
+        return value, row["y"] - probability, -small / (1 + small) ** 2
 
     def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
         """An outcome for every row of x."""
@@ -197,8 +203,12 @@ class Poisson:
 
     def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
         """Log-probability of one outcome."""
-        eta = row["x"] @ p["beta"]
-        return row["y"] * eta - jnp.exp(eta) - gammaln(row["y"] + 1)
+        return self.of_predictor(row["x"] @ p["beta"], row)[0]
+
+    def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """y eta - exp(eta) - log y! and its derivatives."""
+        mean = jnp.exp(eta)
+        return row["y"] * eta - mean - gammaln(row["y"] + 1), row["y"] - mean, -mean
 
     def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
         """An outcome for every row of x."""

@@ -81,9 +81,11 @@ class Network:
 
     @cached_property
     def adjacency(self) -> scipy.sparse.csr_array:
-        """A, sparse; row i lists the neighbours of agent i."""
+        """A, sparse; row i lists the neighbours of agent i, in order."""
         matrix = nx.to_scipy_sparse_array(self.graph, nodelist=self.nodes, weight=None)
-        return scipy.sparse.csr_array(matrix, dtype=float)
+        adjacency = scipy.sparse.csr_array(matrix, dtype=float)
+        adjacency.sort_indices()
+        return adjacency
 
     @cached_property
     def degrees(self) -> np.ndarray:

@@ -25,8 +25,10 @@ import numpy as np
 
 from starlings.frames import Frame, frame, times
 from starlings.network import Network
-from starlings.parameters import Parameter, Parameters
+from starlings.parameters import Identity, Parameter, Parameters
 from starlings.shards import Rows, check_shards, count_rows, padded
+
+PAIRED_COLUMNS = 16
 
 
 @jax.tree_util.register_dataclass
@@ -88,13 +90,36 @@ class Agent:
         """The gradient of f_i at z."""
         if self.quadratic is not None:
             return self.quadratic.hessian @ z - self.quadratic.linear
+        if self.has_structure:
+            return self._by_structure(z)[1]
         return jax.grad(self.potential)(z)
 
     def hessian(self, z: jax.Array) -> jax.Array:
         """The matrix of second derivatives of f_i at z."""
         if self.quadratic is not None:
             return self.quadratic.hessian
+        if self.has_structure:
+            return self._by_structure(z)[2]
         return jax.jacfwd(self.gradient)(z)
+
+    def derivatives(self, z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """f_i, its gradient and its Hessian at z, in one pass over the rows where it can be."""
+        if self.has_structure:
+            return self._by_structure(z)
+        return derivatives_of(self.potential, z)
+
+    @property
+    def has_structure(self) -> bool:
+        """Whether the likelihood knows its own derivatives: see `RowwiseLikelihood`."""
+        return getattr(self.log_likelihoods, "has_structure", False)
+
+    def _by_structure(self, z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Eq. (1) and its derivatives; what is not used of them is not computed under jit."""
+        x = z if self.frame is None else self.frame.to_original(z)
+        rows = self.log_likelihoods.derivatives(x, self.rows, self.row_weights)  # type: ignore[attr-defined]
+        prior = derivatives_of(self.log_prior, x)
+        found = tuple(-row - self.prior_share * own for row, own in zip(rows, prior, strict=True))
+        return found if self.frame is None else self.frame.pull_back(z, *found)
 
     def batch_potential(self, z: jax.Array, batch: jax.Array) -> jax.Array:
         """An unbiased estimate of f_i(z) from the rows with the indices `batch`."""
@@ -331,9 +356,24 @@ class Problem:
         return f"Problem(sites={self.num_agents}, rows={self.num_rows.sum()}, dim={self.dim})"
 
 
+def derivatives_of(
+    function: Callable[[jax.Array], jax.Array], z: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Value, gradient and Hessian by automatic differentiation."""
+    value, gradient = jax.value_and_grad(function)(z)
+    return value, gradient, jax.hessian(function)(z)
+
+
 @dataclass(frozen=True)
 class RowwiseLikelihood:
-    """A log-likelihood of one row, applied to all rows at a flat vector."""
+    """A log-likelihood of one row, applied to all rows at a flat vector.
+
+    A row of a generalised linear model sees the parameters through x'beta alone. Its log-likelihood
+    says so by a method `of_predictor(eta, row)`: its value l, slope l' and curvature l'' at the
+    predictor eta. With X the covariates of all rows, w their weights, the sum then has
+
+        gradient = X'(w l'),     Hessian = X' diag(w l'') X                (4)
+    """
 
     parameters: Parameters
     log_likelihood: Callable[..., Any]
@@ -348,6 +388,29 @@ class RowwiseLikelihood:
                 f"got shape {jnp.shape(values)[1:]}; sum over its entries."
             )
         return values
+
+    @property
+    def has_structure(self) -> bool:
+        """Whether this is a generalised linear model whose flat vector is beta."""
+        blocks = self.parameters.blocks
+        is_beta = list(blocks) == ["beta"] and isinstance(blocks["beta"].bijection, Identity)
+        return is_beta and hasattr(self.log_likelihood, "of_predictor")
+
+    def derivatives(self, z: jax.Array, rows: Rows, weights: jax.Array) -> tuple[Any, Any, Any]:
+        """The weighted sum over all rows, with its gradient and its Hessian, eq. (4)."""
+        X = rows["x"]
+        value, slope, curvature = self.log_likelihood.of_predictor(X @ z, rows)  # type: ignore[attr-defined]
+        slope, curvature = weights * slope, weights * curvature
+        return weights @ value, slope @ X, weighted_gram(X, curvature)
+
+
+def weighted_gram(X: jax.Array, weights: jax.Array) -> jax.Array:
+    """X' diag(weights) X; for a few columns one product with X's pairs, which all chains share."""
+    size, dim = X.shape
+    if dim > PAIRED_COLUMNS:
+        return (X * weights[:, None]).T @ X
+    pairs = (X[:, :, None] * X[:, None, :]).reshape(size, dim * dim)
+    return (weights @ pairs).reshape(dim, dim)
 
 
 @dataclass(frozen=True)

@@ -15,21 +15,24 @@ local potential, so the same tolerance serves every scaling of z. The last decre
 the residual; a residual above the tolerance, or one that is not finite, means that the step did not
 converge, and the runtime stops the run there.
 
-Where phi is not convex K may be indefinite. A failed Cholesky factorisation is then repeated with
-K shifted by its Gershgorin bound, which keeps (3) a descent direction. Above `DENSE_DIMENSION`
+Where phi is not convex K may be indefinite. A factorisation that fails is then repeated with K
+shifted by its Gershgorin bound, which keeps (3) a descent direction. Above `DENSE_DIMENSION`
 parameters K is never formed: conjugate gradients use products K v, and stop at the first direction
 of negative curvature.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from starlings.problem import Agent
+from starlings.problem import Agent, derivatives_of
 
+SMALL_DIMENSION = 6
 DENSE_DIMENSION = 100
 MAX_ITERATIONS = 1000
 """Line-search steps included, which a start where a logistic is flat takes by the dozen."""
@@ -47,6 +50,19 @@ class ProximalResult(NamedTuple):
     infinite where there is no minimum."""
     iterations: jax.Array
     """Newton iterations, line-search steps included."""
+
+
+class Objective(NamedTuple):
+    """A smooth function of z, and how to find all its derivatives at once."""
+
+    value: Callable[[jax.Array], jax.Array]
+    derivatives: Callable[[jax.Array], tuple[jax.Array, jax.Array, jax.Array]]
+    """Value, gradient and Hessian."""
+
+    @classmethod
+    def of(cls, function: Callable[[jax.Array], jax.Array]) -> Objective:
+        """With derivatives by automatic differentiation."""
+        return cls(function, partial(derivatives_of, function))
 
 
 class _Newton(NamedTuple):
@@ -69,59 +85,103 @@ def proximal_point(
     """Solve (1) for one agent: in closed form where f_i is quadratic, else by Newton's method."""
     if agent.quadratic is not None:
         q = agent.quadratic
-        point = q.basis @ ((q.basis.T @ (q.linear + linear)) / (q.curvatures + curvature))  # (2)
+        inverse = (q.basis / (q.curvatures + curvature)) @ q.basis.T  # the same in every round
+        point = inverse @ (q.linear + linear)  # (2)
         is_minimum = jnp.min(q.curvatures) + curvature > 0  # else (1) has none
         residual = jnp.where(is_minimum, 0.0, jnp.inf).astype(point.dtype)
         return ProximalResult(point, residual, jnp.zeros((), jnp.int32))
 
-    def objective(z):
+    def value(z):
         return agent.potential(z) + 0.5 * curvature * (z @ z) - linear @ z  # (1)
 
-    size = jnp.abs(agent.potential(start)) + jnp.abs(linear @ start) + curvature * (start @ start)
-    return minimise(objective, start, rounding=jnp.finfo(start.dtype).eps * size)
+    def derivatives(z):
+        value, gradient, hessian = agent.derivatives(z)
+        return (
+            value + 0.5 * curvature * (z @ z) - linear @ z,  # (1)
+            gradient + curvature * z - linear,
+            hessian + curvature * jnp.eye(z.size, dtype=z.dtype),
+        )
+
+    cancelling = jnp.abs(linear @ start) + curvature * (start @ start)
+    return minimise(Objective(value, derivatives), start, cancelling)
 
 
-def minimise(objective, start: jax.Array, rounding: jax.Array) -> ProximalResult:
-    """Damped Newton, eq. (3), on a smooth function whose values carry an error of `rounding`."""
-    find_direction = _dense_direction if start.size <= DENSE_DIMENSION else _free_direction
+def minimise(objective: Objective, start: jax.Array, cancelling: Any = 0.0) -> ProximalResult:
+    """Damped Newton, eq. (3).
+
+    `cancelling` is the size of terms that may cancel in the value: with the value itself it says
+    how much of a fall is rounding.
+    """
+    look = _dense_look if start.size <= DENSE_DIMENSION else _free_look
     limit = tolerance(start.dtype)
-    slack = 10 * rounding
 
-    def search_from(point, value, iteration):
-        direction, decrement = find_direction(objective, point)
+    def search_from(point, iteration):
+        value, direction, decrement = look(objective, point)
         return _Newton(point, value, direction, decrement, jnp.ones_like(value), iteration)
+
+    first = search_from(start, jnp.zeros((), jnp.int32))
+    slack = 10 * jnp.finfo(start.dtype).eps * (jnp.abs(first.value) + cancelling)
 
     def unfinished(state):
         return (state.decrement > limit) & (state.iteration < MAX_ITERATIONS)
 
     def iterate(state):
-        trial = state.point + state.scale * state.direction  # (3)
-        value = objective(trial)
+        trial = search_from(state.point + state.scale * state.direction, state.iteration + 1)  # (3)
         wanted = SUFFICIENT_DECREASE * state.scale * state.decrement**2
-        falls = value <= state.value - wanted + slack
-        accept = falls | ((state.decrement < TRUSTED_DECREMENT) & jnp.isfinite(value))
+        falls = trial.value <= state.value - wanted + slack
+        accept = falls | ((state.decrement < TRUSTED_DECREMENT) & jnp.isfinite(trial.value))
         shorter = state._replace(scale=state.scale / 2, iteration=state.iteration + 1)
-        return jax.lax.cond(
-            accept,
-            lambda: search_from(trial, value, state.iteration + 1),
-            lambda: shorter,
-        )
+        return jax.tree.map(partial(jnp.where, accept), trial, shorter)
 
-    first = search_from(start, objective(start), jnp.zeros((), jnp.int32))
     last = jax.lax.while_loop(unfinished, iterate, first)
     return ProximalResult(last.point + last.direction, last.decrement, last.iteration)
 
 
-def _dense_direction(objective, point):
-    """-K^-1 g and the decrement, from a Cholesky factor of K."""
-    gradient = jax.grad(objective)(point)
-    hessian = jax.hessian(objective)(point)
-    factor = jnp.linalg.cholesky(hessian)
-    shifted = jnp.linalg.cholesky(hessian + _gershgorin_shift(hessian) * jnp.eye(point.size))
-    factor = jnp.where(jnp.all(jnp.isfinite(factor)), factor, shifted)
+def _dense_look(objective: Objective, point):
+    """The value, -K^-1 g and the decrement."""
+    value, gradient, hessian = objective.derivatives(point)
+    solve = eliminate if point.size <= SMALL_DIMENSION else _factorise
+
+    def unsolved(state):
+        (_, decrement), is_shifted = state
+        return jnp.isnan(decrement) & ~is_shifted
+
+    def shifted(_):
+        shift = _gershgorin_shift(hessian) * jnp.eye(point.size, dtype=point.dtype)
+        return solve(hessian + shift, gradient), jnp.ones((), bool)
+
+    first = solve(hessian, gradient), jnp.zeros((), bool)
+    (direction, decrement), _ = jax.lax.while_loop(unsolved, shifted, first)
+    return value, direction, decrement
+
+
+def _factorise(matrix, gradient):
+    """-K^-1 g and the decrement, not a number if K is not positive definite, by Cholesky."""
+    factor = jnp.linalg.cholesky(matrix)
     half = jax.scipy.linalg.solve_triangular(factor, gradient, lower=True)
     direction = -jax.scipy.linalg.solve_triangular(factor.T, half, lower=False)
     return direction, jnp.sqrt(half @ half)
+
+
+def eliminate(matrix, gradient):
+    """The same for a few parameters, by elimination written out: one loop over all agents.
+
+    With pivots p_j and reduced rows, g'K^-1 g = sum_j (reduced g_j)^2 / p_j, in roots of which a
+    pivot that is not positive leaves no number.
+    """
+    rows: list[jax.Array] = []
+    solution: list[jax.Array] = []
+    squared = jnp.zeros((), gradient.dtype)
+    work = jnp.concatenate([matrix, gradient[:, None]], axis=1)
+    for _ in range(gradient.size):
+        pivot, rest = work[0, 0], work[0, 1:]
+        rows.append(rest / pivot)
+        squared += (rest[-1] / jnp.sqrt(pivot)) ** 2
+        work = work[1:, 1:] - work[1:, :1] * rows[-1]
+    for row in reversed(rows):
+        known = row[:-1] @ jnp.stack(solution) if solution else 0.0
+        solution.insert(0, row[-1] - known)
+    return -jnp.stack(solution), jnp.sqrt(squared)
 
 
 def _gershgorin_shift(matrix):
@@ -140,14 +200,14 @@ class _ConjugateGradients(NamedTuple):
     stopped: Any
 
 
-def _free_direction(objective, point):
-    """-K^-1 g by conjugate gradients on products K v, cut short at negative curvature."""
-    gradient = jax.grad(objective)(point)
+def _free_look(objective: Objective, point):
+    """The same by conjugate gradients on products K v, cut short at negative curvature."""
+    value, gradient = jax.value_and_grad(objective.value)(point)
     size = jnp.sqrt(gradient @ gradient)
     wanted = jnp.minimum(0.1, jnp.sqrt(size)) * size  # superlinear: solve finer near the optimum
 
     def product(vector):
-        return jax.jvp(jax.grad(objective), (point,), (vector,))[1]
+        return jax.jvp(jax.grad(objective.value), (point,), (vector,))[1]
 
     def unfinished(state):
         left = jnp.sqrt(state.residual @ state.residual)
@@ -176,4 +236,4 @@ def _free_direction(objective, point):
         jnp.zeros_like(point), downhill, downhill, jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     )
     direction = jax.lax.while_loop(unfinished, iterate, first).solution
-    return direction, jnp.sqrt(jnp.maximum(0.0, -(gradient @ direction)))
+    return value, direction, jnp.sqrt(jnp.maximum(0.0, -(gradient @ direction)))

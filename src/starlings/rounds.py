@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from starlings.threefry import THREEFRY
+
 
 class Round(NamedTuple):
     """One round as one agent sees it: its number, and the keys that hold for the whole run."""
@@ -46,7 +48,7 @@ class Round(NamedTuple):
 
 def chain_keys(seed: int, chains: int, agents: int) -> tuple[jax.Array, jax.Array]:
     """The keys of eqs. (1) and (2) short of the round: (chains, agents) and (chains,)."""
-    root = jax.random.key(seed)
+    root = jax.random.key(seed, impl=THREEFRY)
     by_chain = jax.vmap(lambda chain: jax.random.fold_in(root, chain))(jax.numpy.arange(chains))
     numbers = jax.numpy.arange(agents + 1)
     streams = jax.vmap(lambda key: jax.vmap(lambda i: jax.random.fold_in(key, i))(numbers))

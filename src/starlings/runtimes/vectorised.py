@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from starlings.network import Inbox, Network
+from starlings.network import Network
 from starlings.problem import Agent
 from starlings.rounds import Round, chain_keys
 from starlings.runtimes.recording import (
@@ -28,56 +28,14 @@ from starlings.runtimes.recording import (
     raise_on_trouble,
     watch,
 )
+from starlings.runtimes.wiring import Wiring
 
-DENSE_SIZE = 200
 CHUNK_BYTES = 64 * 2**20
 CHUNK_SECONDS = 0.5
 FIRST_CHUNK_ROUNDS = 8
 
 Progress = Callable[[int, float], None]
 """Called after each chunk with the rounds done and the mean disagreement."""
-
-
-class Wiring(NamedTuple):
-    """The links of a network as the device needs them: dense when small, else a list of edges."""
-
-    adjacency: Any = None
-    mixing: Any = None
-    senders: Any = None
-    receivers: Any = None
-    weights: Any = None
-    own_weights: Any = None
-
-    @classmethod
-    def of(cls, network: Network, dtype: Any) -> Wiring:
-        """The arrays of a network."""
-        if network.size <= DENSE_SIZE:
-            return cls(
-                adjacency=jnp.asarray(network.adjacency.toarray(), dtype),
-                mixing=jnp.asarray(network.mixing.toarray(), dtype),
-            )
-        receivers, senders = network.adjacency.nonzero()
-        return cls(
-            senders=jnp.asarray(senders),
-            receivers=jnp.asarray(receivers),
-            weights=jnp.asarray(network.mixing[receivers, senders], dtype),
-            own_weights=jnp.asarray(network.mixing.diagonal(), dtype),
-        )
-
-    def deliver(self, messages: jax.Array) -> Inbox:
-        """The inbox of every agent, from the messages (agent, floats) of one round."""
-        if self.adjacency is not None:
-            linked = self.adjacency[:, :, None] > 0
-            largest = jnp.max(jnp.where(linked, messages, -jnp.inf), axis=1)
-            return Inbox(self.adjacency @ messages, self.mixing @ messages, largest)
-        sent = messages[self.senders]
-        where = (self.receivers, len(messages), True)
-        mixed = jax.ops.segment_sum(self.weights[:, None] * sent, *where)
-        return Inbox(
-            sum=jax.ops.segment_sum(sent, *where),
-            mix=mixed + self.own_weights[:, None] * messages,
-            max=jax.ops.segment_max(sent, *where),
-        )
 
 
 class Flock(NamedTuple):

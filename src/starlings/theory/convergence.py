@@ -58,7 +58,7 @@ import scipy.sparse
 from starlings.models import flat_prior, local_quadratic
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.proximal import minimise, tolerance
+from starlings.proximal import Objective, minimise, tolerance
 
 
 class GraphMatrices(NamedTuple):
@@ -254,7 +254,7 @@ def posterior_mode(problem: Problem) -> np.ndarray:
 
         @jax.jit
         def search(start):
-            return minimise(pooled, start, jnp.finfo(float).eps * jnp.abs(pooled(start)))
+            return minimise(Objective.of(pooled), start)
 
         found = search(origin)
         if not found.residual <= tolerance(float):

@@ -1,0 +1,173 @@
+"""Who hears whom, as arrays on a device: every agent's inbox, in the form that fits the graph.
+
+    Total   of a complete graph: sum_{j != i} x_j = sum_j x_j - x_i, for any number of edges    (1)
+    Dense   of a small graph with many edges: the product of a matrix with all messages         (2)
+    Lists   of anything else: the k-th neighbour of all agents at once, for k up to a `width`;
+            what the few agents with more neighbours hear besides is added edge by edge         (3)
+
+The width makes the least work, in units of one entry of (2), where a gathered message costs
+`GATHER` and a scattered one `SCATTER`:
+
+    work = GATHER width N + SCATTER sum_i max(0, d_i - width)                                   (4)
+
+so that a hub pays for its degree, and nobody else does. (3) adds an agent's neighbours up in the
+order of their numbers; (1) and (2) differ from it by rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.network import Inbox, Network
+
+GATHER, SCATTER = 3.0, 15.0
+WIDEST = 16
+DENSE_SIZE = 2000
+
+
+class Wiring:
+    """The links of a network as the device needs them."""
+
+    @staticmethod
+    def of(network: Network, dtype: Any) -> Wiring:
+        """The form with the least work."""
+        if network.size > 1 and 2 * network.num_edges == network.size * (network.size - 1):
+            return Total()
+        work = [_work(network.degrees, width) for width in range(WIDEST + 1)]
+        if network.size <= DENSE_SIZE and network.size**2 < min(work):
+            return Dense.from_network(network, dtype)
+        return Lists.from_network(network, dtype, int(np.argmin(work)))
+
+    def deliver(self, messages: jax.Array) -> Inbox:
+        """The inbox of every agent, from the messages (agent, floats) of one round."""
+        raise NotImplementedError
+
+
+def _work(degrees: np.ndarray, width: int) -> float:
+    return GATHER * width * len(degrees) + SCATTER * np.maximum(0, degrees - width).sum()  # (4)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Total(Wiring):
+    """Eq. (1); all Metropolis weights of a complete graph are 1/N."""
+
+    def deliver(self, messages: jax.Array) -> Inbox:
+        """Everybody hears the total without its own part."""
+        total, best = messages.sum(axis=0), messages.argmax(axis=0)
+        is_best = jnp.arange(len(messages))[:, None] == best
+        second = jnp.where(is_best, -jnp.inf, messages).max(axis=0)
+        return Inbox(
+            sum=total - messages,  # (1)
+            mix=jnp.broadcast_to(total / len(messages), messages.shape),
+            max=jnp.where(is_best, second, messages.max(axis=0)),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Dense(Wiring):
+    """Eq. (2)."""
+
+    adjacency: Any
+    mixing: Any
+
+    @classmethod
+    def from_network(cls, network: Network, dtype: Any) -> Dense:
+        """The matrices of a network."""
+        matrices = (network.adjacency, network.mixing)
+        return cls(*(jnp.asarray(matrix.toarray(), dtype) for matrix in matrices))
+
+    def deliver(self, messages: jax.Array) -> Inbox:
+        """Products with the matrices."""
+        linked = self.adjacency[:, :, None] > 0
+        largest = jnp.max(jnp.where(linked, messages, -jnp.inf), axis=1)
+        return Inbox(self.adjacency @ messages, self.mixing @ messages, largest)  # (2)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Lists(Wiring):
+    """Eq. (3)."""
+
+    columns: tuple[Any, ...]
+    """The k-th neighbour of every agent; the agent itself where it has fewer."""
+    weights: tuple[Any, ...]
+    """The Metropolis weight of the k-th neighbour, (agent, 1); 0 where there is none."""
+    own_weights: Any
+    surplus: Edges | None
+    """The links that the columns have no room for."""
+    full: int = field(metadata={"static": True})
+    """As many columns have a neighbour for everybody."""
+
+    @classmethod
+    def from_network(cls, network: Network, dtype: Any, width: int) -> Lists:
+        """The neighbours of every agent in ascending order, the first `width` in columns."""
+        links, degrees = network.adjacency, network.degrees
+        senders, receivers = links.indices, np.repeat(np.arange(network.size), degrees)
+        weights = 1.0 / (1.0 + np.maximum(degrees[receivers], degrees[senders]))
+        rank = np.arange(len(receivers)) - links.indptr[receivers]
+        listed = np.repeat(np.arange(network.size)[None], width, axis=0)
+        listed_weights = np.zeros((width, network.size))
+        inside = rank < width
+        listed[rank[inside], receivers[inside]] = senders[inside]
+        listed_weights[rank[inside], receivers[inside]] = weights[inside]
+        surplus = None
+        if not inside.all():
+            surplus = Edges.of(receivers[~inside], senders[~inside], weights[~inside], dtype)
+        return cls(
+            columns=tuple(jnp.asarray(column, jnp.int32) for column in listed),
+            weights=tuple(jnp.asarray(column[:, None], dtype) for column in listed_weights),
+            own_weights=jnp.asarray(network.mixing.diagonal()[:, None], dtype),
+            surplus=surplus,
+            full=int(min(width, degrees.min())),
+        )
+
+    def deliver(self, messages: jax.Array) -> Inbox:
+        """Column by column, and then the surplus."""
+        added, mixed = jnp.zeros_like(messages), self.own_weights * messages
+        largest = jnp.full_like(messages, -jnp.inf)
+        for k, (column, weight) in enumerate(zip(self.columns, self.weights, strict=True)):
+            heard = messages[column]
+            is_there = True if k < self.full else weight > 0
+            added += jnp.where(is_there, heard, 0.0)
+            mixed += jnp.where(is_there, weight * heard, 0.0)
+            largest = jnp.maximum(largest, jnp.where(is_there, heard, -jnp.inf))
+        if self.surplus is None:
+            return Inbox(added, mixed, largest)
+        more = self.surplus.deliver(messages)
+        return Inbox(added + more.sum, mixed + more.mix, jnp.maximum(largest, more.max))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Edges:
+    """Links one by one, in the order of their receivers."""
+
+    receivers: Any
+    senders: Any
+    weights: Any
+
+    @classmethod
+    def of(cls, receivers: Any, senders: Any, weights: Any, dtype: Any) -> Edges:
+        """From NumPy arrays."""
+        return cls(
+            receivers=jnp.asarray(receivers, jnp.int32),
+            senders=jnp.asarray(senders, jnp.int32),
+            weights=jnp.asarray(weights[:, None], dtype),
+        )
+
+    def deliver(self, messages: jax.Array) -> Inbox:
+        """The share of each inbox that comes over these links."""
+        sent = messages[self.senders]
+        where = (self.receivers, len(messages), True)
+        return Inbox(
+            sum=jax.ops.segment_sum(sent, *where),
+            mix=jax.ops.segment_sum(self.weights * sent, *where),
+            max=jax.ops.segment_max(sent, *where),
+        )
