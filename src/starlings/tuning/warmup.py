@@ -53,7 +53,7 @@ class Length(NamedTuple):
     draws: int
 
 
-ADMM_PILOT, METROPOLIS_PILOT = Length(16, 500, 125), Length(64, 4000, 125)
+ADMM_PILOT, METROPOLIS_PILOT = Length(16, 750, 125), Length(64, 4000, 125)
 
 
 class Pilot(NamedTuple):
