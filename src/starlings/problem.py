@@ -26,7 +26,7 @@ import numpy as np
 from starlings.frames import Frame, frame, times
 from starlings.network import Network
 from starlings.parameters import Identity, Parameter, Parameters
-from starlings.shards import Rows, check_shards, count_rows, padded
+from starlings.shards import Rows, check_shards, count_rows, stacked
 
 PAIRED_COLUMNS = 16
 
@@ -293,16 +293,13 @@ class Problem:
         return jax.tree.map(lambda array: _as_type(array, dtype), agents)
 
     def _agents(self, network: Network | None, quadratic: Quadratic | None) -> Agent:
-        counts = self.num_rows
-        longest = counts.max()
-        shards = [padded(rows, longest) for rows in self.shards.values()]
-        rows = jax.tree.map(lambda *columns: np.stack(columns), *shards)
+        rows, row_weights = stacked(list(self.shards.values()))
         degrees = network.degrees if network is not None else np.zeros(self.num_agents)
         everywhere = np.ones(self.num_agents)
         return Agent(
             rows=rows,
-            row_weights=(np.arange(longest) < counts[:, None]).astype(float),
-            num_rows=counts,
+            row_weights=row_weights,
+            num_rows=self.num_rows,
             prior_share=everywhere / self.num_agents,
             quadratic=quadratic,
             degree=degrees.astype(float),

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 Rows = dict[str, Any]
+SIGNIFICANT_BITS = 4
 
 
 def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
@@ -97,9 +98,22 @@ def count_rows(rows: Rows) -> int:
     return len(next(iter(rows.values())))
 
 
-def padded(rows: Rows, length: int) -> Rows:
-    """Repeat a shard's first row up to `length`: a valid row, so that zero weight cancels it."""
-    return {
-        name: np.concatenate([column, np.repeat(column[:1], length - len(column), axis=0)])
-        for name, column in rows.items()
-    }
+def stacked(shards: Sequence[Rows]) -> tuple[Rows, np.ndarray]:
+    """All shards as columns (site, row, ...), and the weights (site, row) of their rows.
+
+    Shards are padded to one length with their own first row, a valid row of weight zero. The length
+    is rounded up (see `rounded`), so that data sets of nearly the same size share a compiled loop.
+    """
+    counts = np.array([count_rows(rows) for rows in shards])
+    first = np.cumsum(counts) - counts
+    row = np.arange(rounded(int(counts.max())))
+    is_own = row < counts[:, None]
+    places = first[:, None] + np.where(is_own, row, 0)
+    columns = {name: np.concatenate([rows[name] for rows in shards]) for name in shards[0]}
+    return {name: column[places] for name, column in columns.items()}, is_own.astype(float)
+
+
+def rounded(length: int) -> int:
+    """The next length with at most four significant bits: an eighth too long at most."""
+    unit = 1 << max(0, length.bit_length() - SIGNIFICANT_BITS)
+    return -(-length // unit) * unit

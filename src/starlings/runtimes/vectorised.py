@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from starlings.network import Network
 from starlings.problem import Agent
 from starlings.rounds import Round, chain_keys
+from starlings.runtimes.grouping import Groups, each, grouped
 from starlings.runtimes.recording import (
     Record,
     Recording,
@@ -34,6 +35,7 @@ CHUNK_BYTES = 64 * 2**20
 CHUNK_SECONDS = 0.5
 FIRST_CHUNK_ROUNDS = 8
 
+Agents = Agent | Groups
 Progress = Callable[[int, float], None]
 """Called after each chunk with the rounds done and the mean disagreement."""
 
@@ -47,47 +49,49 @@ class Flock(NamedTuple):
     trouble: Trouble
 
 
-def start(sampler: Any, agents: Agent, positions: jax.Array, keys: Any) -> Flock:
+def start(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Flock:
     """The states of round 0 at positions (chain, agent, dim)."""
 
-    def one(agent, position, agent_key, network_key):
-        return sampler.init(agent, position, Round(0, agent_key, network_key))
+    def one_chain(positions, agent_keys, network_key):
+        def one(agent, position, agent_key):
+            return sampler.init(agent, position, Round(0, agent_key, network_key))
 
-    by_agent = jax.vmap(one, in_axes=(0, 0, 0, None))
-    states = jax.vmap(by_agent, in_axes=(None, 0, 0, 0))(agents, positions, *keys)
+        return each(agents, one, positions, agent_keys)
+
+    states = jax.vmap(one_chain)(positions, *keys)
     states = jax.tree.map(jnp.copy, states)  # `advance` donates them, and no buffer twice
     return Flock(states, jnp.zeros((), jnp.int32), Trouble.none(positions.shape[:2]))
 
 
-def one_round(sampler: Any, agents: Agent, wiring: Wiring, states: Any, index: Any, keys: Any):
+def one_round(sampler: Any, agents: Agents, wiring: Wiring, states: Any, index: Any, keys: Any):
     """One round of every agent of every chain: (states, info)."""
 
-    def one(agent, state, inbox, agent_key, network_key):
-        return sampler.step(agent, state, inbox, Round(index, agent_key, network_key))
-
-    by_agent = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
-
     def one_chain(states, agent_keys, network_key):
+        def one(agent, state, inbox, agent_key):
+            return sampler.step(agent, state, inbox, Round(index, agent_key, network_key))
+
         inboxes = wiring.deliver(jax.vmap(sampler.message)(states))
-        return by_agent(agents, states, inboxes, agent_keys, network_key)
+        return each(agents, one, states, inboxes, agent_keys)
 
     return jax.vmap(one_chain)(states, *keys)
 
 
-def draws_of(sampler: Any, agents: Agent, states: Any, upcoming: Any, keys: Any) -> jax.Array:
+def draws_of(sampler: Any, agents: Agents, states: Any, upcoming: Any, keys: Any) -> jax.Array:
     """What is recorded of every agent of every chain, (chain, agent, dim)."""
 
-    def one(agent, state, agent_key, network_key):
-        return sampler.draw(agent, state, Round(upcoming, agent_key, network_key))
+    def one_chain(states, agent_keys, network_key):
+        def one(agent, state, agent_key):
+            return sampler.draw(agent, state, Round(upcoming, agent_key, network_key))
 
-    by_agent = jax.vmap(one, in_axes=(0, 0, 0, None))
-    return jax.vmap(by_agent, in_axes=(None, 0, 0, 0))(agents, states, *keys)
+        return each(agents, one, states, agent_keys)
+
+    return jax.vmap(one_chain)(states, *keys)
 
 
 @partial(jax.jit, static_argnames="capacity", donate_argnames="flock")
 def advance(
     sampler: Any,
-    agents: Agent,
+    agents: Agents,
     wiring: Wiring,
     keys: Any,
     limit: Any,
@@ -137,9 +141,9 @@ def run(
     chains, size, _ = positions.shape
     keys = chain_keys(seed, chains, size)
     capacity = max(1, min(schedule.draws, CHUNK_BYTES // positions.nbytes))
-    wiring = Wiring.of(network, positions.dtype)
-    loop = partial(advance, sampler, agents, wiring, keys, limit, capacity=capacity)
-    flock = start(sampler, agents, positions, keys)
+    wiring, groups = Wiring.of(network, positions.dtype), grouped(agents)
+    loop = partial(advance, sampler, groups, wiring, keys, limit, capacity=capacity)
+    flock = start(sampler, groups, positions, keys)
     recording, pace = Recording(), Pace()
     try:
         while int(flock.round) < schedule.burn_in:
