@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pytest
 
 import starlings as st
+
+os.environ["STARLINGS_CACHE"] = "off"  # tests leave nothing behind, and find nothing
 
 
 def paper_problem(agents: int, rows: int = 50) -> st.Problem:

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'starlings' has no attribute {name!r}")
+    importlib.import_module("starlings.compilation_cache").turn_on()
     if _HOMES[name] == "starlings":
         return importlib.import_module(f"starlings.{name}")
     return getattr(importlib.import_module(_HOMES[name]), name)

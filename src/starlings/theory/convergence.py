@@ -52,7 +52,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.integrate
 import scipy.sparse
 
 from starlings.models import flat_prior, local_quadratic
@@ -212,13 +211,15 @@ def noise_norm(network: Network, dim: int) -> tuple[float, float]:
 
     which is folded to [0, 1] at v = 1 and is smooth there: exact to the accuracy of `quad`.
     """
+    from scipy.integrate import quad
+
     square = float(dim * np.sum(network.degrees.astype(float) ** 2))
     weights = 2 * network.degrees**2 / square
 
     def missing(t: float) -> float:
         return -np.expm1(-0.5 * dim * np.sum(np.log1p(t * weights)))  # 1 - phi
 
-    integral = scipy.integrate.quad(
+    integral = quad(
         lambda v: missing(v**2) / v**2 + missing(v**-2), 0.0, 1.0, epsabs=1e-12, epsrel=1e-12
     )[0]
     return float(np.sqrt(square / np.pi) * integral), square
