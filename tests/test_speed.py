@@ -318,7 +318,8 @@ def test_a_file_of_something_else_is_named(tmp_path):
 )
 def test_the_command_ends_in_one_line(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    for name in ("OPENBLAS_NUM_THREADS", "STARLINGS_CACHE"):
+        monkeypatch.setenv(name, "1")
     outcome = CliRunner().invoke(cli.app, ["bench", "speed", *options])
     assert outcome.exit_code == 1
     assert len(outcome.stderr.splitlines()) == 1

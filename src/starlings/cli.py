@@ -299,6 +299,7 @@ def speed(
 ) -> None:
     """How fast: against CVXPY, NumPy, the limit and NUTS; how cost grows; the start; a GPU."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # with more, small batches are slower
+    os.environ["STARLINGS_CACHE"] = "off"  # what is compiled here is measured
     how = {"parts": parts, "device": device, "repeats": repeats, "quick": quick, "page": page}
     typer.echo(f"Results: {_benchmark('speed').run(output, **how)}")
 

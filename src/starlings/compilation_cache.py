@@ -22,8 +22,8 @@ def turn_on() -> Path | None:
     """Set JAX up to use the folder, and return it; None where the user wants no such thing."""
     import jax
 
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted.lower() == OFF or jax.config.read("jax_compilation_cache_dir") is not None:
+    wanted, options = os.environ.get(VARIABLE, ""), jax.config.values
+    if wanted.lower() == OFF or options["jax_compilation_cache_dir"] is not None:
         return None
     folder = Path(wanted or user_cache()) / "compiled" / machine()
     try:
