@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -152,20 +153,26 @@ def test_the_rise_counts_from_where_the_machine_is_full():
 
 def test_the_unavoidable_is_the_round_it_stands_for():
     random = np.random.default_rng(2)
-    inverse, positions = random.normal(size=(5, 3, 3)), random.normal(size=(2, 5, 3))
+    inverse, positions = random.normal(size=(5, 3, 3)), random.normal(size=(5, 3, 2))
     neighbours = np.array([[4, 1], [0, 2], [1, 3], [2, 4], [3, 0]])
     with jax.enable_x64(True):
         keys = chain_keys(SEED, 2, 5)
-        noise = np.asarray(limit.noise("private", keys, 4, jnp.asarray(positions)))
-        arrays = (inverse, neighbours, keys, 4, jnp.asarray(positions))
-        ways = [limit.unavoidable_round("private", way, *arrays) for way in limit.PRODUCTS]
+        noise = limit.noise("private", keys, 4, jnp.asarray(positions))
+        arrays = (inverse, neighbours, keys, 4, (jnp.asarray(positions), noise))
+        found = [
+            limit.unavoidable_round("private", way, when, *arrays)
+            for way, when in itertools.product(limit.PRODUCTS, limit.DRAWN)
+        ]
+        later = limit.noise("private", keys, 5, jnp.asarray(positions))
         shared = limit.noise("coherent", keys, 4, jnp.asarray(positions))
     assert noise.shape == positions.shape
-    assert shared.shape == (2, 1, 3)
-    received = positions[:, neighbours].sum(axis=2)
-    expected = np.einsum("iab,cib->cia", inverse, problems.RHO * received - noise)
-    for found in ways:
-        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert shared.shape == (1, 3, 2)
+    received = positions[neighbours].sum(axis=1)
+    pulled = problems.RHO * received - np.asarray(noise)
+    expected = np.einsum("iab,ibc->iac", inverse, pulled)
+    for moved, _ in found:
+        np.testing.assert_allclose(moved, expected, rtol=1e-10)
+    np.testing.assert_array_equal(found[1][1], later)
 
 
 def test_evaluations_are_gradient_and_hessian():
@@ -173,7 +180,7 @@ def test_evaluations_are_gradient_and_hessian():
     z = np.array([0.1, -0.2, 0.05])
     with jax.enable_x64(True):
         positions = jnp.broadcast_to(z, (2, AGENTS, 3))
-        arrays = (regression.x, regression.y, None, 1, positions)
+        arrays = (regression.x, regression.y, 1, positions)
         ways = [np.asarray(limit.evaluation(way, *arrays)) for way in limit.HESSIANS]
     prior = regression.prior_curvature
     hessian = regression.problem.hessians(z) - prior * np.eye(3)

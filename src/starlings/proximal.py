@@ -32,7 +32,7 @@ import jax.numpy as jnp
 
 from starlings.problem import Agent, derivatives_of
 
-SMALL_DIMENSION = 6
+SMALL_DIMENSION, SMALL_PRODUCT = 6, 8
 DENSE_DIMENSION = 100
 MAX_ITERATIONS = 1000
 """Line-search steps included, which a start where a logistic is flat takes by the dozen."""
@@ -49,7 +49,14 @@ class ProximalResult(NamedTuple):
     """The Newton decrement at the last point where it was computed. 0 for the closed form, and
     infinite where there is no minimum."""
     iterations: jax.Array
-    """Newton iterations, line-search steps included."""
+    """Evaluations of all derivatives, each of which makes one step of Newton's or shortens it."""
+
+
+def product(matrix: jax.Array, vector: jax.Array) -> jax.Array:
+    """matrix @ vector; column by column if small, which fuses with what comes before and after."""
+    if vector.size > SMALL_PRODUCT:
+        return matrix @ vector
+    return sum(matrix[:, k] * vector[k] for k in range(1, vector.size)) + matrix[:, 0] * vector[0]
 
 
 class Objective(NamedTuple):
@@ -86,7 +93,7 @@ def proximal_point(
     if agent.quadratic is not None:
         q = agent.quadratic
         inverse = (q.basis / (q.curvatures + curvature)) @ q.basis.T  # the same in every round
-        point = inverse @ (q.linear + linear)  # (2)
+        point = product(inverse, q.linear + linear)  # (2)
         is_minimum = jnp.min(q.curvatures) + curvature > 0  # else (1) has none
         residual = jnp.where(is_minimum, 0.0, jnp.inf).astype(point.dtype)
         return ProximalResult(point, residual, jnp.zeros((), jnp.int32))
@@ -119,7 +126,7 @@ def minimise(objective: Objective, start: jax.Array, cancelling: Any = 0.0) -> P
         value, direction, decrement = look(objective, point)
         return _Newton(point, value, direction, decrement, jnp.ones_like(value), iteration)
 
-    first = search_from(start, jnp.zeros((), jnp.int32))
+    first = search_from(start, jnp.ones((), jnp.int32))
     slack = 10 * jnp.finfo(start.dtype).eps * (jnp.abs(first.value) + cancelling)
 
     def unfinished(state):

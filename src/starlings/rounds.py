@@ -19,19 +19,32 @@ import jax
 from starlings.threefry import THREEFRY
 
 
+class Drawn(NamedTuple):
+    """Noise of a round that is there already: (dim,) for one agent; None where it is not."""
+
+    shared: Any = None
+    private: Any = None
+
+
 class Round(NamedTuple):
     """One round as one agent sees it: its number, and the keys that hold for the whole run."""
 
     index: Any
     agent_key: jax.Array
     network_key: jax.Array
+    drawn: Drawn = Drawn()
+    """What a runtime has drawn ahead."""
 
     def private_noise(self, like: Any) -> jax.Array:
         """Standard normal numbers that only this agent draws, eq. (1)."""
+        if self.drawn.private is not None:
+            return self.drawn.private
         return jax.random.normal(self._noise_key(self.agent_key), like.shape, like.dtype)
 
     def shared_noise(self, like: Any) -> jax.Array:
         """Standard normal numbers that are the same at every agent, eq. (2)."""
+        if self.drawn.shared is not None:
+            return self.drawn.shared
         return jax.random.normal(self._noise_key(self.network_key), like.shape, like.dtype)
 
     def batch_key(self) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +14,9 @@ from starlings.errors import DivergenceError, check_count
 from starlings.proximal import tolerance
 
 SOUND, UNCONVERGED, EXPLODED, NOT_FINITE = range(4)
+REASONS = 4
 NEVER = np.iinfo(np.int32).max
+FEW_ENTRIES = 8
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,9 @@ class Record(NamedTuple):
     """(draw, chain, agent): the largest residual of the proximal steps since the last draw."""
 
 
-class Trouble(NamedTuple):
-    """The first round at which each agent's iterate stopped being meaningful, and why."""
-
-    round: Any
-    reason: Any
-
-    @classmethod
-    def none(cls, shape: tuple[int, ...]) -> Trouble:
-        """No trouble so far, for (chains, agents)."""
-        return cls(jnp.full(shape, NEVER, jnp.int32), jnp.zeros(shape, jnp.int32))
+def no_trouble(shape: tuple[int, ...]) -> jax.Array:
+    """For (chains, agents): see `watch`."""
+    return jnp.full(shape, NEVER, jnp.int32)
 
 
 def disagreement(positions: jax.Array) -> jax.Array:
@@ -67,35 +63,39 @@ def disagreement(positions: jax.Array) -> jax.Array:
     return jnp.sqrt(jnp.mean(jnp.sum(apart**2, axis=-1), axis=-1))
 
 
-def watch(trouble: Trouble, index, positions, residual, limit) -> Trouble:
-    """Note the agents that went wrong in round `index` for the first time."""
-    size = jnp.max(jnp.abs(positions), axis=-1)
+def watch(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
+    """The first round at which each agent's iterate stopped being meaningful, and why, as a number:
+
+    REASONS x round + reason                                                               (1)
+    """
+    entries = jnp.moveaxis(jnp.abs(positions), -1, 0)
+    if len(entries) <= FEW_ENTRIES:  # a maximum over a short last axis takes longer than the step
+        size = functools.reduce(jnp.maximum, list(entries))
+    else:
+        size = entries.max(axis=0)
     reason = jnp.where(residual > tolerance(positions.dtype), UNCONVERGED, SOUND)
     reason = jnp.where(size > limit, EXPLODED, reason)
     reason = jnp.where(jnp.isfinite(size) & jnp.isfinite(residual), reason, NOT_FINITE)
-    new = (reason != SOUND) & (trouble.reason == SOUND)
-    return Trouble(
-        jnp.where(new, index, trouble.round),
-        jnp.where(new, reason, trouble.reason),
-    )
+    now = jnp.where(reason == SOUND, NEVER, REASONS * index + reason)  # (1)
+    return jnp.minimum(trouble, now.astype(trouble.dtype))
 
 
-def raise_on_trouble(trouble: Trouble, names: list[str], sampler: Any) -> None:
+def raise_on_trouble(trouble: Any, names: list[str], sampler: Any) -> None:
     """Stop the run at the earliest trouble, naming the round, the agent and the likely cause."""
-    rounds, reasons = np.asarray(trouble.round), np.asarray(trouble.reason)
-    if rounds.min() == NEVER:
+    first = np.asarray(trouble)
+    if first.min() == NEVER:
         return
-    chain, agent = np.unravel_index(rounds.argmin(), rounds.shape)
-    reason = reasons[chain, agent]
+    chain, agent = np.unravel_index(first.argmin(), first.shape)
+    round, reason = divmod(int(first[chain, agent]), REASONS)
     what = {
         UNCONVERGED: "its proximal step did not converge",
         EXPLODED: "its position exploded",
         NOT_FINITE: "its position is no longer finite",
-    }[int(reason)]
+    }[reason]
     raise DivergenceError(
-        f"agent {names[agent]!r} diverged in round {rounds[chain, agent]} of chain {chain}: "
+        f"agent {names[agent]!r} diverged in round {round} of chain {chain}: "
         f"{what}. "
-        f"{_likely_cause(sampler, int(reason))}"
+        f"{_likely_cause(sampler, reason)}"
     )
 
 

@@ -15,17 +15,19 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 
 from starlings.network import Network
 from starlings.problem import Agent
-from starlings.rounds import Round, chain_keys
+from starlings.rounds import Drawn, Round, chain_keys
 from starlings.runtimes.grouping import Groups, each, grouped
 from starlings.runtimes.recording import (
+    FEW_ENTRIES,
     Record,
     Recording,
     Schedule,
-    Trouble,
     disagreement,
+    no_trouble,
     raise_on_trouble,
     watch,
 )
@@ -34,6 +36,7 @@ from starlings.runtimes.wiring import Wiring
 CHUNK_BYTES = 64 * 2**20
 CHUNK_SECONDS = 0.5
 FIRST_CHUNK_ROUNDS = 8
+NOTHING = Drawn()
 
 Agents = Agent | Groups
 Progress = Callable[[int, float], None]
@@ -46,7 +49,8 @@ class Flock(NamedTuple):
     states: Any
     """The sampler's states, (chain, agent, ...)."""
     round: Any
-    trouble: Trouble
+    trouble: Any
+    """(chain, agent), see `watch`."""
 
 
 def start(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Flock:
@@ -60,32 +64,71 @@ def start(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Floc
 
     states = jax.vmap(one_chain)(positions, *keys)
     states = jax.tree.map(jnp.copy, states)  # `advance` donates them, and no buffer twice
-    return Flock(states, jnp.zeros((), jnp.int32), Trouble.none(positions.shape[:2]))
+    return Flock(states, jnp.zeros((), jnp.int32), no_trouble(positions.shape[:2]))
 
 
-def one_round(sampler: Any, agents: Agents, wiring: Wiring, states: Any, index: Any, keys: Any):
+def one_round(
+    sampler: Any,
+    agents: Agents,
+    wiring: Wiring,
+    states: Any,
+    index: Any,
+    keys: Any,
+    drawn: Drawn = NOTHING,
+):
     """One round of every agent of every chain: (states, info)."""
 
-    def one_chain(states, agent_keys, network_key):
-        def one(agent, state, inbox, agent_key):
-            return sampler.step(agent, state, inbox, Round(index, agent_key, network_key))
+    def one_chain(states, agent_keys, network_key, shared, private):
+        def one(agent, state, inbox, agent_key, private):
+            round = Round(index, agent_key, network_key, Drawn(shared, private))
+            return sampler.step(agent, state, inbox, round)
 
         inboxes = wiring.deliver(jax.vmap(sampler.message)(states))
-        return each(agents, one, states, inboxes, agent_keys)
+        return each(agents, one, states, inboxes, agent_keys, private)
 
-    return jax.vmap(one_chain)(states, *keys)
+    return _every_chain(one_chain, states, keys, drawn)
 
 
-def draws_of(sampler: Any, agents: Agents, states: Any, upcoming: Any, keys: Any) -> jax.Array:
+def draws_of(
+    sampler: Any, agents: Agents, states: Any, upcoming: Any, keys: Any, drawn: Drawn = NOTHING
+) -> jax.Array:
     """What is recorded of every agent of every chain, (chain, agent, dim)."""
 
-    def one_chain(states, agent_keys, network_key):
-        def one(agent, state, agent_key):
-            return sampler.draw(agent, state, Round(upcoming, agent_key, network_key))
+    def one_chain(states, agent_keys, network_key, shared, private):
+        def one(agent, state, agent_key, private):
+            round = Round(upcoming, agent_key, network_key, Drawn(shared, private))
+            return sampler.draw(agent, state, round)
 
-        return each(agents, one, states, agent_keys)
+        return each(agents, one, states, agent_keys, private)
 
-    return jax.vmap(one_chain)(states, *keys)
+    return _every_chain(one_chain, states, keys, drawn)
+
+
+def _every_chain(one_chain: Callable[..., Any], states: Any, keys: Any, drawn: Drawn) -> Any:
+    by_agent = drawn.private
+    if by_agent is not None:
+        few = len(by_agent) <= FEW_ENTRIES  # entry by entry: the compiler leaves the layout alone
+        by_agent = jnp.stack(list(by_agent), -1) if few else jnp.moveaxis(by_agent, 0, -1)
+    return jax.vmap(one_chain)(states, *keys, drawn.shared, by_agent)
+
+
+def noise_ahead(sampler: Any, index: Any, keys: Any, positions: jax.Array) -> Drawn:
+    """The noise of a whole round: shared, (chain, dim), and private, (dim, chain, agent).
+
+    A loop that carries it from one round to the next draws every number once. Left to the compiler
+    it would become part of what uses it, and be drawn again at every use: shared noise by every
+    agent, private noise by every entry of a product. With the agents along the last axis the
+    processor draws for several of them at once.
+    """
+    like, kinds = positions[0, 0], getattr(sampler, "noises", ())
+    shared = jax.vmap(lambda key: Round(index, key, key).shared_noise(like))
+    of_chain = jax.vmap(lambda key: Round(index, key, key).private_noise(like), out_axes=1)
+    private = jax.vmap(of_chain, out_axes=1)
+    agents_last = Layout((0, 1, 2))
+    return Drawn(
+        shared(keys[1]) if "shared" in kinds else None,
+        with_layout_constraint(private(keys[0]), agents_last) if "private" in kinds else None,
+    )
 
 
 @partial(jax.jit, static_argnames="capacity", donate_argnames="flock")
@@ -102,22 +145,29 @@ def advance(
 ) -> tuple[Flock, Record]:
     """`num_draws` draws of `thin` rounds each; a record of `capacity` holds them."""
 
+    def noise_of(index):
+        return noise_ahead(sampler, index, keys, flock.states.position)
+
     def turn(_, carry):
-        flock, worst = carry
+        flock, worst, drawn = carry
         index = flock.round + 1
-        states, info = one_round(sampler, agents, wiring, flock.states, index, keys)
+        states, info = one_round(sampler, agents, wiring, flock.states, index, keys, drawn)
         trouble = watch(flock.trouble, index, states.position, info.residual, limit)
-        return Flock(states, index, trouble), jnp.maximum(worst, info.residual)
+        worst = jnp.maximum(worst, info.residual)
+        return Flock(states, index, trouble), worst, noise_of(index + 1)
 
     def keep(i, carry):
-        flock, record = carry
-        flock, worst = jax.lax.fori_loop(0, thin, turn, (flock, jnp.zeros_like(record.residual[0])))
-        position = draws_of(sampler, agents, flock.states, flock.round + 1, keys)
+        flock, drawn, record = carry
+        start = (flock, jnp.zeros_like(record.residual[0]), drawn)
+        flock, worst, drawn = jax.lax.fori_loop(0, thin, turn, start)
+        position = draws_of(sampler, agents, flock.states, flock.round + 1, keys, drawn)
         kept = Record(position, disagreement(position), worst)
-        return flock, jax.tree.map(lambda all_, one: all_.at[i].set(one), record, kept)
+        return flock, drawn, jax.tree.map(lambda all_, one: all_.at[i].set(one), record, kept)
 
     empty = empty_record(flock.states.position, capacity)
-    return jax.lax.fori_loop(0, num_draws, keep, (flock, empty))
+    start = (flock, noise_of(flock.round + 1), empty)
+    flock, _, record = jax.lax.fori_loop(0, num_draws, keep, start)
+    return flock, record
 
 
 def empty_record(position: jax.Array, capacity: int) -> Record:

@@ -28,7 +28,7 @@ class Info(NamedTuple):
     residual: Any
     """How far the proximal step is from its optimum (Newton decrement); 0 where there is none."""
     iterations: Any
-    """Newton iterations of the proximal step."""
+    """Newton iterations of the proximal step; 0 where there are none."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,12 @@ class Sampler(Protocol):
 
 class ExchangesPositions:
     """What most samplers share: neighbours see the position, and the position is the draw."""
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """What every round draws, "shared" or "private": a runtime may then draw it ahead."""
+        law = getattr(self, "noise", None)
+        return () if law is None else ("shared" if law == "coherent" else "private",)
 
     def message(self, state: Any) -> jax.Array:
         """The position is all that leaves an agent."""

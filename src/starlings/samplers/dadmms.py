@@ -96,6 +96,12 @@ class DADMMS(ExchangesPositions):
                 "take output='iterate' with it."
             )
 
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """Eqs. (3) and (4) are private, (5) and (8) shared, and (7) is both."""
+        laws = {"paper": ("private",), "private": ("private",), "curvature": ("shared", "private")}
+        return laws.get(self.noise, ("shared",))
+
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
         return DADMMSState(position, jnp.zeros_like(position))

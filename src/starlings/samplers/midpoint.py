@@ -53,6 +53,7 @@ class MidpointADMMS:
 
     rho: Any
 
+    noises: ClassVar[tuple[str, ...]] = ("shared",)
     card: ClassVar[Card] = Card(
         title="Midpoint D-ADMMS",
         exchanged="position x_i, midpoint y_i",

@@ -1,0 +1,100 @@
+"""The results for people: tables with a star where a target is missed, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import fill
+from types import ModuleType
+from typing import Any
+
+from rich.console import Console
+
+from ..posteriors.report import Grid
+from . import device, growth, limit, pooled, reference, start
+from .results import Part
+
+PARTS: dict[str, ModuleType] = {
+    "reference": reference,
+    "limit": limit,
+    "growth": growth,
+    "pooled": pooled,
+    "start": start,
+    "device": device,
+}
+ON_DEVICE = {"cpu": ("reference", "limit", "growth", "pooled", "start"), "gpu": ("device",)}
+"""What is measured where."""
+WIDTH = 100
+PAGE = """# Speed
+
+Made by `starlings bench speed --page docs/speed.md`; the table of the GPU by the same with
+`--device gpu`.
+
+Every ratio compares two things that took turns in one process on one machine, and is the median
+over the repeats; times are medians too, and compiling is apart. Numbers are float64 unless a table
+says otherwise. A star marks a missed target.
+
+![Speed at a glance](images/speed.png)
+
+{verdict}
+"""
+
+
+def missed_targets(row: Mapping[str, Any]) -> list[str]:
+    """The figures of a row that are outside their targets, [least, most] with None for no end."""
+    return [key for key, ends in row.get("targets", {}).items() if not _within(row[key], *ends)]
+
+
+def _within(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def table(name: str, part: Part) -> Grid:
+    """All rows of one part."""
+    columns = PARTS[name].COLUMNS
+    words = sum(format_ == "s" for _, format_ in columns.values())
+    cells = [[_cell(row, key, columns[key][1]) for key in columns] for row in part["rows"]]
+    headings = [heading for heading, _ in columns.values()]
+    return Grid(PARTS[name].TITLE, headings, cells, words=words)
+
+
+def _cell(row: Mapping[str, Any], key: str, format_: str) -> str:
+    value = row.get(key)
+    if value is None:
+        return ""
+    return format(value, format_) + (" *" if key in missed_targets(row) else "")
+
+
+def console_tables(parts: Mapping[str, Part], console: Console) -> None:
+    """Print everything there is."""
+    for name in PARTS:
+        if name in parts:
+            console.print(table(name, parts[name]).rich())
+
+
+def page_text(parts: Mapping[str, Part]) -> str:
+    """What is measured, the tables, and what became of the targets."""
+    there = [name for name in PARTS if name in parts]
+    sections = [section(name, parts[name]) for name in there]
+    return "\n".join([PAGE.format(verdict=verdict(parts)), *sections])
+
+
+def section(name: str, part: Part) -> str:
+    """One part of the page."""
+    module = PARTS[name]
+    grid = table(name, part).markdown().partition("\n\n")[2]
+    text = "\n\n".join(fill(paragraph, WIDTH) for paragraph in module.TEXT.split("\n\n"))
+    return f"## {module.TITLE}\n\n{text}\n\n{provenance(part)}\n\n{grid}"
+
+
+def provenance(part: Part) -> str:
+    """Where and how a part was measured."""
+    trial = " A quick trial: sizes are too small to judge by." if part["quick"] else ""
+    return f"Measured on: {part['machine']}. Repeats: {part['repeats']}.{trial}"
+
+
+def verdict(parts: Mapping[str, Part]) -> str:
+    """How many targets are met."""
+    rows = [row for part in parts.values() for row in part["rows"]]
+    count = sum(len(row.get("targets", {})) for row in rows)
+    missed = sum(len(missed_targets(row)) for row in rows)
+    return f"Targets met: {count - missed} of {count}."

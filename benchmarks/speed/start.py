@@ -1,0 +1,83 @@
+"""Start: CPU time from `import starlings` to the first draw, in a fresh process.
+
+Cold, with an empty folder for compiled programs, and warm, with the folder that a cold start left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from .timing import Settings
+
+TITLE = "Start"
+COLUMNS = {
+    "sampler": ("sampler", "s"),
+    "cache": ("cache", "s"),
+    "cpu_seconds": ("CPU, s", ".2f"),
+    "wall_seconds": ("wall, s", ".2f"),
+}
+MOST_SECONDS = {"cold": 6.0, "warm": 3.0}
+TEXT = f"""\
+CPU and wall time from `import starlings` to the first draw of a linear regression at five agents
+on a ring, in a fresh process: cold, with an empty compilation cache, and warm, with the cache
+that a cold start left. With `DADMMS(5.0)` given, or with nothing set, where the agents tune
+themselves first. Targets: {MOST_SECONDS["cold"]:g} s of CPU time cold, {MOST_SECONDS["warm"]:g}
+s warm."""
+SAMPLERS = {"given": "st.DADMMS(5.0)", "tuned": "None"}
+FIRST_DRAW = """
+import time
+cpu, wall = time.process_time(), time.perf_counter()
+import json
+import numpy as np
+import starlings as st
+rng = np.random.default_rng(0)
+X = rng.normal(size=(250, 2))
+y = X @ [1.0, -2.0] + 4 * rng.normal(size=250)
+problem = st.models.linear_regression(X, y, np.arange(250) % 5, noise_std=4.0)
+how = dict(draws=1, chains=1, burn_in=0, check=False, progress=False)
+st.sample(problem, st.Network.ring(5), {sampler}, **how)
+print(json.dumps([time.process_time() - cpu, time.perf_counter() - wall]))
+"""
+
+
+def measure(settings: Settings) -> list[dict[str, Any]]:
+    """Cold and warm starts of each sampler."""
+    samplers = ["given"] if settings.quick else list(SAMPLERS)
+    repeats = 1 if settings.quick else settings.repeats
+    return [row for name in samplers for row in starts(name, repeats)]
+
+
+def starts(name: str, repeats: int) -> list[dict[str, Any]]:
+    """Pairs of a cold start and the warm one after it."""
+    pairs = [pair(SAMPLERS[name]) for _ in range(repeats)]
+    return [row(name, cache, [one[cache] for one in pairs]) for cache in MOST_SECONDS]
+
+
+def row(name: str, cache: str, times: list[list[float]]) -> dict[str, Any]:
+    """Medians of CPU and wall times."""
+    cpu, wall = (median(column) for column in zip(*times, strict=True))
+    cells = {"sampler": name, "cache": cache, "cpu_seconds": cpu, "wall_seconds": wall}
+    return cells | {"targets": {"cpu_seconds": [None, MOST_SECONDS[cache]]}}
+
+
+def pair(sampler: str) -> dict[str, list[float]]:
+    """CPU and wall seconds of a cold start, and of a warm one with the same cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"STARLINGS_CACHE": folder}
+        return {cache: first_draw(sampler, environment) for cache in MOST_SECONDS}
+
+
+def first_draw(sampler: str, environment: Mapping[str, str]) -> list[float]:
+    """Run one child; its last line has the times."""
+    command = [sys.executable, "-c", FIRST_DRAW.format(sampler=sampler)]
+    child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if child.returncode:
+        raise RuntimeError(f"a fresh process failed: {child.stderr.strip().splitlines()[-1]}")
+    return json.loads(child.stdout.splitlines()[-1])
