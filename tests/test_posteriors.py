@@ -320,8 +320,19 @@ def test_the_page_has_figures_stars_and_errors():
     failed |= {"wanted": 10, "error": "improper at agent 2 (flat)"}
     text = bench.page_text([row(), row(division="sorted", w2=0.09), failed])
     assert "| sblri | 8 | 3 | 0.030 | 0.980 to 1.020 | 0.090 * |" in text
-    assert "| sblri | random | 0.030 | improper at agent 2 |" in text
+    chance = f"({report.chance_w2(row()['effective_draws']):.3f})"
+    assert f"| sblri | random | 0.030 {chance} | improper at agent 2 |" in text
+    assert "Not run for this page: kidscore_momiq," in text
     assert "| sblri | sorted | W2 | - | 3.00 * |" in text
+
+
+def test_the_w2_of_perfect_draws_is_known():
+    """Eq. (1) of `report`, against Gaussian draws."""
+    rng, levels = np.random.default_rng(0), np.array(report.LEVELS)
+    quantiles = np.quantile(rng.normal(size=(500, 400)), levels, axis=0)
+    reference = np.quantile(rng.normal(size=(report.REFERENCE_DRAWS, 400)), levels, axis=0)
+    found = np.sqrt(((quantiles - reference) ** 2).mean(axis=0).mean())
+    assert report.chance_w2(500) == pytest.approx(found, rel=0.1)
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .cases import BUILDERS, DIVISIONS
 from .methods import BURN_IN, FASTEST, FRICTIONS, SLOWEST
-from .report import LARGEST_SORTED_OVER_RANDOM, TARGETS, Grid, comparison, figures, summary
+from .report import LARGEST_SORTED_OVER_RANDOM, TARGETS, Grid, comparison, costs, figures, summary
 from .results import Row
 
 TEXT = """# Real posteriors
@@ -46,7 +46,9 @@ of the dimension, and the extreme eigenvalues of the covariance whitened by that
 Each figure is that of the worst agent and parameter. `draws` are effective draws (bulk, by ArviZ)
 of the worst agent and parameter over all chains; `rounds` and `bytes` are for one of them, after
 burn-in and over all chains, with the bytes of all agents together. The figures of `nuts` show how
-much of a figure is the noise of draws and reference alone.
+much of a figure is the noise of draws and reference alone. Methods that need many rounds for a draw
+make fewer draws in the time they are given (`--minutes`); what as many perfect draws would show by
+chance stands in brackets, and a W2 near its bracket says nothing against a method but that.
 
 Targets: {targets}; W2 of the sorted division at most {ratio} times that of the random one. A figure
 outside its target has a star.
@@ -64,9 +66,12 @@ def page_text(rows: Sequence[Row]) -> str:
         targets=_targets(),
         ratio=LARGEST_SORTED_OVER_RANDOM,
     )
+    missing = [case for case in BUILDERS if case not in {row["case"] for row in rows}]
+    if missing:
+        text += f"\nNot run for this page: {', '.join(missing)}.\n"
     sections = [
         _section("The default: every figure", [figures(rows, "tuned", d) for d in DIVISIONS]),
-        _section("All columns", [comparison(rows)]),
+        _section("All columns", [comparison(rows), costs(rows)]),
         _section("The targets", [summary(rows)]),
     ]
     return "\n".join([text, *sections])

@@ -1,10 +1,20 @@
-"""The results for people: what became of the targets, and the tables (see `page` for Markdown)."""
+"""The results for people: what became of the targets, and the tables (see `page` for Markdown).
+
+n perfect draws of a Gaussian are not at distance zero from the law they come from: the quantile at
+level q has the variance q (1 - q) / (n phi(z_q)^2) in units of the law's, z_q the normal quantile
+and phi the normal density. Against a reference that is itself of n_0 draws, by chance alone
+
+    W2 = sqrt((1/n + 1/n_0) mean_q q (1 - q) / phi(z_q)^2)                                     (1)
+
+of one parameter; the worst of several is somewhat larger.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist, fmean
 from typing import NamedTuple
 
 from rich.console import Console
@@ -33,6 +43,8 @@ TARGETS = {
     "rounds_per_effective_draw": Target(0.0, 25.0),
 }
 LARGEST_SORTED_OVER_RANDOM = 1.5
+LEVELS = [(k + 0.5) / 200 for k in range(200)]
+REFERENCE_DRAWS = 10_000
 
 HEADINGS = {
     ("agents",): ("agents", "d"),
@@ -134,6 +146,7 @@ def console_tables(rows: Sequence[Row], console: Console) -> None:
         for division in DIVISIONS:
             _print(figures(rows, method, division), console)
     _print(comparison(rows), console)
+    _print(costs(rows), console)
     _print(summary(rows), console)
 
 
@@ -164,21 +177,43 @@ def _figure(row: Row, keys: tuple[str, ...], heading: tuple[str, str]) -> str:
 
 def comparison(rows: Sequence[Row]) -> Grid:
     """W2 of every method, a line for each case and division."""
+    title = "W2 of the worst agent and parameter (in brackets: by chance alone)"
+    return _by_method(title, rows, _w2_cell)
+
+
+def costs(rows: Sequence[Row]) -> Grid:
+    """Rounds of every method that has rounds, a line for each case and division."""
+    return _by_method("Rounds for an effective draw", rows, _rounds_cell, DECENTRALISED)
+
+
+def _by_method(
+    title: str, rows: Sequence[Row], cell: Callable[[Row], str], methods: Sequence[str] = METHODS
+) -> Grid:
     cells = []
     for case in BUILDERS:
         for division in DIVISIONS:
             found = {row["method"]: row for row in rows if _at(row, case, division)}
             if found:
-                shown = [_w2_cell(found.get(method)) for method in METHODS]
+                shown = [cell(found[name]) if name in found else "" for name in methods]
                 cells.append([case, division, *shown])
-    headings = ["case", "division", *METHODS]
-    return Grid("W2 of the worst agent and parameter", headings, cells, words=2)
+    return Grid(title, ["case", "division", *methods], cells, words=2)
 
 
-def _w2_cell(row: Row | None) -> str:
-    if row is None:
-        return ""
-    return row["error"].split(" (")[0][:40] if "error" in row else format(row["w2"], ".3f")
+def _w2_cell(row: Row) -> str:
+    if "error" in row:
+        return row["error"].split(" (")[0][:40]
+    return f"{row['w2']:.3f} ({chance_w2(row['effective_draws']):.3f})"
+
+
+def _rounds_cell(row: Row) -> str:
+    return "-" if "error" in row else f"{row['rounds_per_effective_draw']:,.0f}"
+
+
+def chance_w2(draws: float) -> float:
+    """Eq. (1) for so many effective draws."""
+    normal = NormalDist()
+    spread = fmean(q * (1 - q) / normal.pdf(normal.inv_cdf(q)) ** 2 for q in LEVELS)
+    return math.sqrt((1 / draws + 1 / REFERENCE_DRAWS) * spread)
 
 
 def summary(rows: Sequence[Row]) -> Grid:

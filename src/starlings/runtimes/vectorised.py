@@ -36,7 +36,7 @@ from starlings.runtimes.wiring import Wiring
 CHUNK_BYTES = 64 * 2**20
 CHUNK_SECONDS = 0.5
 FIRST_CHUNK_ROUNDS = 8
-NOTHING = Drawn()
+NOTHING, AGENTS_LAST = Drawn(), Layout((0, 1))
 
 Agents = Agent | Groups
 Progress = Callable[[int, float], None]
@@ -107,27 +107,28 @@ def draws_of(
 def _every_chain(one_chain: Callable[..., Any], states: Any, keys: Any, drawn: Drawn) -> Any:
     by_agent = drawn.private
     if by_agent is not None:
+        by_agent = by_agent.reshape(-1, *keys[0].shape)
         few = len(by_agent) <= FEW_ENTRIES  # entry by entry: the compiler leaves the layout alone
         by_agent = jnp.stack(list(by_agent), -1) if few else jnp.moveaxis(by_agent, 0, -1)
     return jax.vmap(one_chain)(states, *keys, drawn.shared, by_agent)
 
 
 def noise_ahead(sampler: Any, index: Any, keys: Any, positions: jax.Array) -> Drawn:
-    """The noise of a whole round: shared, (chain, dim), and private, (dim, chain, agent).
+    """The noise of a whole round: shared, (chain, dim), and private, (dim, chain x agent).
 
     A loop that carries it from one round to the next draws every number once. Left to the compiler
     it would become part of what uses it, and be drawn again at every use: shared noise by every
-    agent, private noise by every entry of a product. With the agents along the last axis the
-    processor draws for several of them at once.
+    agent, private noise by every entry of a product. With chains and agents along the last axis
+    the processor draws for several of them at once.
     """
     like, kinds = positions[0, 0], getattr(sampler, "noises", ())
     shared = jax.vmap(lambda key: Round(index, key, key).shared_noise(like))
-    of_chain = jax.vmap(lambda key: Round(index, key, key).private_noise(like), out_axes=1)
-    private = jax.vmap(of_chain, out_axes=1)
-    agents_last = Layout((0, 1, 2))
+    private = jax.vmap(lambda key: Round(index, key, key).private_noise(like), out_axes=1)
     return Drawn(
         shared(keys[1]) if "shared" in kinds else None,
-        with_layout_constraint(private(keys[0]), agents_last) if "private" in kinds else None,
+        with_layout_constraint(private(keys[0].ravel()), AGENTS_LAST)
+        if "private" in kinds
+        else None,
     )
 
 
