@@ -32,7 +32,7 @@ from .limit import newton_iterations
 from .problems import Regression
 from .timing import LibraryRun, Settings
 
-TITLE = "Against pooled NUTS on one machine"
+TITLE = "Against pooled NUTS"
 COLUMNS = {
     "case": ("case", "s"),
     "method": ("method", "s"),
