@@ -49,6 +49,22 @@ def test_what_the_user_wants_goes_first(variables, expected, tmp_path, monkeypat
     assert probe(**variables) == expected
 
 
+def test_the_command_line_keeps_programs_too(tmp_path):
+    command = [sys.executable, "-m", "starlings", "samplers"]
+    environment = os.environ | {"STARLINGS_CACHE": str(tmp_path)}
+    subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert (tmp_path / "compiled" / compilation_cache.machine()).is_dir()
+
+
+def test_without_a_home_there_is_no_cache(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(compilation_cache, "user_cache", no_home)
+    monkeypatch.delenv(compilation_cache.VARIABLE)
+    assert compilation_cache.turn_on.__wrapped__() is None
+
+
 def test_the_folder_of_a_user(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

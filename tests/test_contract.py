@@ -214,7 +214,7 @@ def test_draws_depend_on_the_seed_alone(sampler):
 def test_agents_only_read_their_inbox(sampler):
     """Changing a far agent's state does not move an agent in one round, and does in enough.
 
-    Where all agents have to start at one point, `test_ladder` follows a single bit instead.
+    Where all agents have to start at one point, `test_metropolis` follows a single bit instead.
     """
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     positions = np.zeros((1, 6, 3))

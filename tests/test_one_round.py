@@ -99,7 +99,7 @@ def test_dadmms_with_curvature_noise():
         kicks, w = coherent_kicks(x.shape, rho), noises(True, x.shape)
         for i in range(6):
             values, vectors = np.linalg.eigh(H[i])
-            kicks[:, i] += w[:ROUNDS, i] @ (vectors * np.sqrt(np.maximum(values, 0))).T
+            kicks[:, i] += w[:ROUNDS, i] @ (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
         return transcribed_admm(H, b, x, kicks, rho)
 
     compare(st.DADMMS(rho, noise="curvature", output="iterate"), expected)

@@ -119,19 +119,20 @@ def test_gradients_and_hessians_of_padded_agents_are_those_of_their_own_rows():
 
 @pytest.mark.parametrize("model", [st.models.logistic_regression, st.models.poisson_regression])
 @pytest.mark.parametrize("moved", ["own", "matrix", "diagonal"])
-@pytest.mark.parametrize("dim", [3, 20])
-def test_derivatives_by_structure_are_those_of_the_potential(model, moved, dim):
+@pytest.mark.parametrize(("dim", "size"), [(3, 1.0), (20, 1.0), (3, 0.0), (100, 1.0)])
+def test_derivatives_by_structure_are_those_of_the_potential(model, moved, dim, size):
     rng = np.random.default_rng(0)
     X, y, sites = rng.normal(size=(60, dim)) / dim, rng.integers(0, 2, 60), np.arange(60) % 7 // 3
     problem = model(X, y, sites)
     if moved != "own":
         scale = np.exp(rng.normal(size=dim)) if moved == "diagonal" else rng.normal(size=(dim, dim))
-        tilts = (rng.normal(size=(3, dim)), rng.normal(size=(3, *scale.shape)))
+        tilts = [rng.normal(size=(3, dim)), rng.normal(size=(3, *scale.shape))]
         if moved == "matrix":
-            tilts = (tilts[0], tilts[1] + np.moveaxis(tilts[1], 1, 2))
+            tilts[1] += np.moveaxis(tilts[1], 1, 2)
+        tilts = [tilt - tilt.mean(axis=0) for tilt in tilts]
         problem = problem.affine(rng.normal(size=dim), scale, *tilts)
     with jax.enable_x64(True):
-        agents, z = problem.agents(), jnp.asarray(rng.normal(size=dim))
+        agents, z = problem.agents(), jnp.asarray(size * rng.normal(size=dim))
         assert agents.has_structure
         found = jax.vmap(lambda agent: agent.derivatives(z))(agents)
         expected = jax.vmap(lambda agent: derivatives_of(agent.potential, z))(agents)
@@ -147,6 +148,28 @@ def test_a_logistic_is_right_far_out(eta):
     np.testing.assert_allclose(value, -np.logaddexp(0, eta), rtol=1e-15)
     chance = 1 / (1 + np.exp(-eta)) if eta > -700 else 0.0
     np.testing.assert_allclose([slope, bend], [-chance, -chance * (1 - chance)], atol=1e-15)
+
+
+def test_whole_numbers_do_not_overflow():
+    rows = [{"x": np.full((3, 2), 100, np.int8), "y": np.array([0, 1, 1], np.int8)}]
+    parameters = {"beta": st.Parameter((2,))}
+    problem = st.Problem(Bernoulli(), lambda p: -0.5 * p["beta"] @ p["beta"], parameters, rows)
+    np.testing.assert_allclose(problem.hessians(np.zeros(2))[0], 7500 + np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("linear", "quadratic", "message"),
+    [
+        (np.zeros((1, 1)), None, "`quadratic` must have shape"),
+        (np.zeros((2, 1)), np.zeros((2, 1, 1)), "`linear` must have shape"),
+        (np.ones((1, 1)), np.zeros((1, 1, 1)), "`linear` must sum to zero"),
+        (np.zeros((1, 1)), np.ones((1, 1, 1)), "`quadratic` must sum to zero"),
+    ],
+    ids=["one alone", "agents", "linear", "quadratic"],
+)
+def test_tilts_that_would_change_the_posterior_are_refused(linear, quadratic, message):
+    with pytest.raises(ValueError, match=message):
+        gaussian([[[1.0]]]).affine([0.0], [[1.0]], linear, quadratic)
 
 
 def test_structure_is_claimed_only_where_the_flat_vector_is_beta():

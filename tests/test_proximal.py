@@ -130,5 +130,6 @@ def test_elimination_solves_and_knows_what_is_not_definite(dim):
     np.testing.assert_allclose(decrement, np.sqrt(gradient @ expected), rtol=1e-9)
     bad = matrix - 1.1 * np.linalg.eigvalsh(matrix)[-1] * np.eye(dim)
     assert np.isnan(eliminate(jnp.asarray(bad), jnp.asarray(gradient))[1])
+    assert np.isnan(eliminate(jnp.zeros((dim, dim)), jnp.asarray(gradient))[1])
     saddle = matrix - (np.linalg.eigvalsh(matrix)[0] + 1e-3) * np.eye(dim)
     assert np.isnan(eliminate(jnp.asarray(saddle), jnp.asarray(gradient))[1])

@@ -45,6 +45,7 @@ from starlings.errors import DivergenceError, StabilityError
 from starlings.nuts import nuts as run_nuts
 from starlings.sampling import InterruptedWarning
 from starlings.tuning import Tuning, TuningError, tune
+from starlings.tuning.warmup import warm_up
 
 from .cases import Case
 from .consensus import ImproperError, combine, refuse_improper, refuse_unmixed
@@ -55,8 +56,7 @@ PACES = (16.0, 32.0, 64.0, 128.0)
 FASTEST, SLOWEST = 4.0, 512.0
 FRICTIONS = (7.0, 1.0)
 """The paper's, and one nearer to critical damping of the curvature 1/N that an agent sees here."""
-UNKNOWN_PACE = 20.0
-"""Where tuning predicts none."""
+SLOWEST_TUNED = 4096.0
 TRIAL_DRAWS = 40
 """Of each chain of a point of the grid, half a pace apart."""
 TRIAL_BURN_IN, BURN_IN = 10, 20
@@ -108,6 +108,13 @@ class Setting:
         return tune(self.case.problem, self.network, start=start_of(self.case))
 
     @cached_property
+    def rounds_per_draw(self) -> float:
+        """What a pilot run says, or the exact law of the tuned sampler."""
+        return warm_up(
+            self.case.problem, self.tuning, self.network, self.seed
+        ).predicted_rounds_per_draw
+
+    @cached_property
     def moved(self) -> st.Problem:
         """The problem in the tuned coordinates, without tilts."""
         return self.case.problem.affine(self.tuning.centre, self.tuning.scale)
@@ -134,17 +141,11 @@ def tuned(setting: Setting) -> Outcome:
     problem, sampler = setting.case.problem, None
     if setting.case.model.start is not None:  # the mode would not be found from anywhere
         problem, sampler = setting.tuning.problem(problem), setting.tuning.sampler
-    plan = plan_of(setting.chains, draws_wanted(setting, setting.chains), tuned_pace(setting))
+    pace = min(setting.rounds_per_draw, SLOWEST_TUNED)
+    plan = plan_of(setting.chains, draws_wanted(setting, setting.chains), pace)
     draws = enough(setting, lambda longer: sample(setting, problem, sampler, plan.longer(longer)))
     record = setting.tuning.record()
     return Outcome(draws, {k: v for k, v in record.items() if k not in ("centre", "scale")})
-
-
-def tuned_pace(setting: Setting) -> float:
-    """The rounds per draw that tuning predicts, within reason."""
-    predicted = setting.tuning.predicted_rounds_per_draw
-    known = predicted is not None and math.isfinite(predicted)
-    return min(predicted, SLOWEST) if known else UNKNOWN_PACE
 
 
 def paper(setting: Setting) -> Outcome:

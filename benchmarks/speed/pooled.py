@@ -47,11 +47,12 @@ COLUMNS = {
     "compile_seconds": ("compile s", ".1f"),
 }
 CHAINS, DRAWS, WARMUP = 16, 400, 500
+BURN_IN = 100
 TEXT = f"""\
 What a user would pick who may pool the rows: NUTS by BlackJAX with the same number of chains,
 {CHAINS}. Preparation is tuning by the agents, or the {WARMUP} steps of Stan's windows; effective
-draws (bulk, of the worst agent and parameter) per second are after it, with what was compiled
-before. A gradient is one pass over all rows: a round of the network counts one for every Newton
+draws (bulk, of the worst agent and parameter) per second are after it, burn-in of the network
+included, with what was compiled before. A gradient is one pass over all rows: a round of the network counts one for every Newton
 iteration, NUTS one for every leapfrog step. All agents are simulated on this one machine.
 
 Take NUTS where rows may be pooled on one machine: a few gradients make a nearly independent draw,
@@ -119,13 +120,14 @@ def prepare_network(problem: st.Problem, draws: int, seed: int) -> Draw:
     moved, sampler = tuning.problem(problem), tuning.sampler
     cycle = getattr(sampler, "cycle", 1)
     thin = cycle * max(1, round(tuning.predicted_rounds_per_draw / 2 / cycle))
+    burn_in = BURN_IN * cycle
 
     def gradients() -> float:
         iterations, _ = newton_iterations(LibraryRun(moved, network, sampler, CHAINS))
-        return draws * thin * CHAINS * max(1.0, iterations)
+        return (burn_in + draws * thin) * CHAINS * max(1.0, iterations)
 
     def draw(seed: int) -> tuple[np.ndarray, Callable[[], float]]:
-        run = {"draws": draws, "chains": CHAINS, "thin": thin, "seed": seed}
+        run = {"draws": draws, "chains": CHAINS, "thin": thin, "burn_in": burn_in, "seed": seed}
         result = st.sample(moved, network, sampler, **run, check=False, progress=False)
         return result.posterior["beta"].to_numpy(), gradients
 

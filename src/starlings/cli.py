@@ -66,6 +66,8 @@ def command(function: Callable[..., None], group: typer.Typer = app) -> Callable
     def guarded(*arguments: Any, **options: Any) -> None:
         try:
             with _warnings_in_yellow():
+                if group is app:  # measurements decide for themselves
+                    importlib.import_module("starlings.compilation_cache").turn_on()
                 function(*arguments, **options)
         except (typer.Exit, typer.Abort):
             raise

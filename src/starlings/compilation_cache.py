@@ -7,6 +7,7 @@ version of JAX, which a home shared by unlike machines must not mix up: each has
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
@@ -18,17 +19,21 @@ OFF = "off"
 CPU_INFO = Path("/proc/cpuinfo")
 
 
+@functools.cache
 def turn_on() -> Path | None:
-    """Set JAX up to use the folder, and return it; None where the user wants no such thing."""
+    """Set JAX up to use the folder, and return it; None where the user wants no such thing.
+
+    Decided once in a process: what a user sets afterwards stays.
+    """
     import jax
 
     wanted, options = os.environ.get(VARIABLE, ""), jax.config.values
     if wanted.lower() == OFF or options["jax_compilation_cache_dir"] is not None:
         return None
-    folder = Path(wanted or user_cache()) / "compiled" / machine()
     try:
+        folder = Path(wanted or user_cache()) / "compiled" / machine()
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a home that cannot be written to is no reason to stop
+    except (OSError, RuntimeError):  # no home, or none to write to, is no reason to stop
         return None
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -22,7 +22,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+
+UNNOTICED = 1e-8
+"""What may be left of a sum of tilts, as a share of their sizes."""
 
 
 @jax.tree_util.register_dataclass
@@ -59,12 +63,14 @@ class Frame:
 
         grad g_i = L' grad f_i - b_i - A_i z,     Hess g_i = L' Hess f_i L - A_i         (3)
         """
-        scale, tilt = as_matrix(self.scale), as_matrix(self.quadratic)
-        return (
-            value - self.tilt(z),
-            gradient @ scale - self.linear - tilt @ z,  # (3)
-            scale.T @ hessian @ scale - tilt,
-        )
+        if self.scale.ndim == 1:
+            slope, tilt = self.scale * gradient, jnp.diag(self.quadratic)
+            bend = self.scale[:, None] * hessian * self.scale
+        else:
+            slope, tilt = gradient @ self.scale, self.quadratic
+            bend = self.scale.T @ hessian @ self.scale
+        slope = slope - self.linear - times(self.quadratic, z)
+        return value - self.tilt(z), slope, bend - tilt  # (3)
 
     def stacked(self) -> Frame:
         """With centre and scale repeated for every agent."""
@@ -81,11 +87,6 @@ def times(matrix: Any, vector: Any) -> Any:
     return matrix @ vector if matrix.ndim == 2 else matrix * vector
 
 
-def as_matrix(matrix: Any) -> Any:
-    """The matrix, from itself or from its diagonal."""
-    return matrix if matrix.ndim == 2 else jax.numpy.diag(matrix)
-
-
 def frame(centre: Any, scale: Any, agents: int, linear: Any = None, quadratic: Any = None) -> Frame:
     """A checked frame for some number of agents; without tilts unless they are given."""
     centre, scale = np.asarray(centre, float), np.asarray(scale, float)
@@ -95,6 +96,20 @@ def frame(centre: Any, scale: Any, agents: int, linear: Any = None, quadratic: A
             f"`scale` must have shape {(dim, dim)}, or {(dim,)} for a diagonal matrix, where "
             f"`centre` has shape {centre.shape}; got {scale.shape}."
         )
-    if linear is None or quadratic is None:
+    if linear is None and quadratic is None:
         linear, quadratic = np.zeros((agents, dim)), np.zeros((agents, *scale.shape))
-    return Frame(centre, scale, np.asarray(linear, float), np.asarray(quadratic, float))
+    return Frame(
+        centre,
+        scale,
+        _checked_tilt("linear", linear, (agents, dim)),
+        _checked_tilt("quadratic", quadratic, (agents, *scale.shape)),
+    )
+
+
+def _checked_tilt(name: str, tilt: Any, shape: tuple[int, ...]) -> np.ndarray:
+    array = np.full(0, np.nan) if tilt is None else np.asarray(tilt, float)
+    if array.shape != shape:
+        raise ValueError(f"`{name}` must have shape {shape}, got {np.shape(tilt)}.")
+    if np.any(np.abs(array.sum(axis=0)) > UNNOTICED * np.abs(array).sum(axis=0)):
+        raise ValueError(f"`{name}` must sum to zero over the agents: the posterior would change.")
+    return array

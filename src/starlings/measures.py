@@ -197,6 +197,8 @@ def _with_reference(
     parts = []
     for name, variable in posterior.data_vars.items():
         known = np.asarray(reference[str(name)], float)
+        if known.ndim == 0:
+            raise ValueError(f"`reference` of {name!r} must hold draws, got one number.")
         known = known.reshape(len(known), -1)
         size = int(np.prod(variable.shape[3:]))
         if known.shape[1] != size:

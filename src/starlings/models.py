@@ -187,10 +187,9 @@ class Bernoulli:
 
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
         """y eta - log(1 + exp(eta)) and its derivatives."""
-        small = jnp.exp(-jnp.abs(eta))
-        probability = jnp.where(eta >= 0, 1.0, small) / (1 + small)
-        value = row["y"] * eta - jnp.maximum(eta, 0.0) - jnp.log1p(small)
-        return value, row["y"] - probability, -small / (1 + small) ** 2
+        probability = jax.nn.sigmoid(eta)
+        value = row["y"] * eta - jax.nn.softplus(eta)
+        return value, row["y"] - probability, -probability * jax.nn.sigmoid(-eta)
 
     def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
         """An outcome for every row of x."""

@@ -28,7 +28,8 @@ from starlings.network import Network
 from starlings.parameters import Identity, Parameter, Parameters
 from starlings.shards import Rows, check_shards, count_rows, stacked
 
-PAIRED_COLUMNS = 16
+LARGEST_PAIRED = 2**16
+"""Entries of all pairs of columns, which are kept in memory for every agent."""
 
 
 @jax.tree_util.register_dataclass
@@ -395,16 +396,16 @@ class RowwiseLikelihood:
 
     def derivatives(self, z: jax.Array, rows: Rows, weights: jax.Array) -> tuple[Any, Any, Any]:
         """The weighted sum over all rows, with its gradient and its Hessian, eq. (4)."""
-        X = rows["x"]
+        X = rows["x"].astype(z.dtype)  # whole numbers would overflow in products
         value, slope, curvature = self.log_likelihood.of_predictor(X @ z, rows)  # type: ignore[attr-defined]
         slope, curvature = weights * slope, weights * curvature
         return weights @ value, slope @ X, weighted_gram(X, curvature)
 
 
 def weighted_gram(X: jax.Array, weights: jax.Array) -> jax.Array:
-    """X' diag(weights) X; for a few columns one product with X's pairs, which all chains share."""
+    """X' diag(weights) X; if X is small, one product with its pairs, which all chains share."""
     size, dim = X.shape
-    if dim > PAIRED_COLUMNS:
+    if size * dim * dim > LARGEST_PAIRED:
         return (X * weights[:, None]).T @ X
     pairs = (X[:, :, None] * X[:, None, :]).reshape(size, dim * dim)
     return (weights @ pairs).reshape(dim, dim)

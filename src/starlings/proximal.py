@@ -173,17 +173,17 @@ def _factorise(matrix, gradient):
 def eliminate(matrix, gradient):
     """The same for a few parameters, by elimination written out: one loop over all agents.
 
-    With pivots p_j and reduced rows, g'K^-1 g = sum_j (reduced g_j)^2 / p_j, in roots of which a
-    pivot that is not positive leaves no number.
+    With pivots p_j and reduced rows, g'K^-1 g = sum_j (reduced g_j)^2 / p_j. A pivot that is not
+    positive leaves no number.
     """
     rows: list[jax.Array] = []
     solution: list[jax.Array] = []
     squared = jnp.zeros((), gradient.dtype)
     work = jnp.concatenate([matrix, gradient[:, None]], axis=1)
     for _ in range(gradient.size):
-        pivot, rest = work[0, 0], work[0, 1:]
+        pivot, rest = jnp.where(work[0, 0] > 0, work[0, 0], jnp.nan), work[0, 1:]
         rows.append(rest / pivot)
-        squared += (rest[-1] / jnp.sqrt(pivot)) ** 2
+        squared += rest[-1] ** 2 / pivot
         work = work[1:, 1:] - work[1:, :1] * rows[-1]
     for row in reversed(rows):
         known = row[:-1] @ jnp.stack(solution) if solution else 0.0

@@ -37,13 +37,13 @@ class Round(NamedTuple):
 
     def private_noise(self, like: Any) -> jax.Array:
         """Standard normal numbers that only this agent draws, eq. (1)."""
-        if self.drawn.private is not None:
+        if _serves(self.drawn.private, like):
             return self.drawn.private
         return jax.random.normal(self._noise_key(self.agent_key), like.shape, like.dtype)
 
     def shared_noise(self, like: Any) -> jax.Array:
         """Standard normal numbers that are the same at every agent, eq. (2)."""
-        if self.drawn.shared is not None:
+        if _serves(self.drawn.shared, like):
             return self.drawn.shared
         return jax.random.normal(self._noise_key(self.network_key), like.shape, like.dtype)
 
@@ -57,6 +57,10 @@ class Round(NamedTuple):
 
     def _noise_key(self, key):
         return jax.random.fold_in(key, 2 * self.index)
+
+
+def _serves(drawn: Any, like: Any) -> bool:
+    return drawn is not None and (drawn.shape, drawn.dtype) == (like.shape, like.dtype)
 
 
 def chain_keys(seed: int, chains: int, agents: int) -> tuple[jax.Array, jax.Array]:

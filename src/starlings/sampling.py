@@ -158,6 +158,8 @@ def check_sampler(problem: Problem, network: Network, sampler: Any) -> None:
     from starlings.theory import check_stability
 
     check_stability(problem, network, sampler)
+    if isinstance(sampler, Metropolis) and network.num_edges == 0 and network.size > 1:
+        raise ValueError("Metropolis decides by votes or sums: it needs a network with edges.")
     if isinstance(sampler, Metropolis) and sampler.flood_rounds < network.diameter:
         raise ValueError(
             f"`flood_rounds` must be at least {network.diameter}, the diameter of the network, got "

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.problem import Agent
+from starlings.shards import rounded
 
 WORTH = 0.25
 
@@ -58,7 +59,7 @@ def grouped(agents: Agent) -> Agent | Groups:
         return agents
     members = np.split(order, starts[1:])
     return Groups(
-        groups=tuple(_cut(agents, group, counts[group[0]]) for group in members),
+        groups=tuple(_cut(agents, group, rounded(int(counts[group[0]]))) for group in members),
         members=tuple(jnp.asarray(group, jnp.int32) for group in members),
         places=jnp.asarray(np.argsort(order), jnp.int32),
     )

@@ -80,8 +80,8 @@ class ExchangesPositions:
     @property
     def noises(self) -> tuple[str, ...]:
         """What every round draws, "shared" or "private": a runtime may then draw it ahead."""
-        law = getattr(self, "noise", None)
-        return () if law is None else ("shared" if law == "coherent" else "private",)
+        kinds = {"coherent": ("shared",), "private": ("private",)}
+        return kinds.get(getattr(self, "noise", ""), ())
 
     def message(self, state: Any) -> jax.Array:
         """The position is all that leaves an agent."""

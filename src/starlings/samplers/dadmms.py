@@ -146,7 +146,8 @@ def _curvature_noise(agent: Agent, round: Round, position: jax.Array) -> jax.Arr
         values, vectors = agent.quadratic.curvatures, agent.quadratic.basis
     else:
         values, vectors = jnp.linalg.eigh(agent.hessian(position))
-    return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * round.private_noise(position))
+    entries = vectors.T @ round.private_noise(position)  # the symmetric root: whatever the basis
+    return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * entries)
 
 
 def admm_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise):

@@ -30,7 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from starlings.errors import check_choice, check_count
+from starlings.errors import check_choice, check_count, check_positive
 from starlings.network import Inbox, Network
 from starlings.problem import Agent
 from starlings.rounds import Round
@@ -89,9 +89,10 @@ class Metropolis:
     )
 
     def __post_init__(self) -> None:
-        is_traced = isinstance(self.step_length, jax.Array | jax.core.Tracer)
-        if not is_traced and not 0 < float(self.step_length) <= 1:
-            raise ValueError(f"`step_length` must be in (0, 1], got {self.step_length!r}.")
+        check_positive(step_length=self.step_length)
+        is_traced = isinstance(self.step_length, jax.core.Tracer)
+        if not is_traced and float(self.step_length) > 1:
+            raise ValueError(f"`step_length` must be in (0, 1], got {self.step_length}.")
         check_count(1, flood_rounds=self.flood_rounds)
         check_choice(DECISIONS, decision=self.decision)
 

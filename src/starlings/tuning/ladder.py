@@ -34,7 +34,7 @@ from starlings.network import Network
 from starlings.problem import Agent
 from starlings.samplers import DADMMS, Metropolis, MidpointADMMS
 from starlings.samplers.metropolis import change_of_energy
-from starlings.theory.laws import LARGEST_CHECKED, law
+from starlings.theory.laws import law
 
 ADMM_RUNGS: dict[str, Callable[[float], Any]] = {
     "coherent": lambda rho: DADMMS(rho, noise="coherent", output="iterate"),
@@ -52,6 +52,8 @@ POINTS = 200
 """From which candidates are tried, and at which curvatures are looked at."""
 STICKY = 0.1
 """A step length is judged by this quantile of the acceptances: where the chain sticks."""
+LARGEST_CHECKED = 50
+"""Agents whose exact law is computed one by one; two stand for more."""
 SPREAD = 1.25
 """Of the points: chains stick in the tails, so these must count."""
 MEANINGFUL = 1e-4
