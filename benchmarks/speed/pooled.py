@@ -52,8 +52,9 @@ TEXT = f"""\
 What a user would pick who may pool the rows: NUTS by BlackJAX with the same number of chains,
 {CHAINS}. Preparation is tuning by the agents, or the {WARMUP} steps of Stan's windows; effective
 draws (bulk, of the worst agent and parameter) per second are after it, burn-in of the network
-included, with what was compiled before. A gradient is one pass over all rows: a round of the network counts one for every Newton
-iteration, NUTS one for every leapfrog step. All agents are simulated on this one machine.
+included, with what was compiled before. A gradient is one pass over all rows: a round of the
+network counts one for every Newton iteration, NUTS one for every leapfrog step. All agents are
+simulated on this one machine.
 
 Take NUTS where rows may be pooled on one machine: a few gradients make a nearly independent draw,
 and no step biases it. Take the network where rows have to stay where they are, or where every site

@@ -10,8 +10,8 @@ The width makes the least work, in units of one entry of (2), where a gathered m
 
     work = GATHER width N + SCATTER sum_i max(0, d_i - width)                                   (4)
 
-at most `WIDEST`, so that a hub pays for its degree, and nobody else does. (3) adds an agent's neighbours up in the
-order of their numbers; (1) and (2) differ from it by rounding.
+and is at most `WIDEST`, so that a hub pays for its degree, and nobody else does. (3) adds an
+agent's neighbours up in the order of their numbers; (1) and (2) differ from it by rounding.
 """
 
 from __future__ import annotations

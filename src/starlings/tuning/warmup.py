@@ -7,7 +7,7 @@ than `FEWEST_DRAWS` of them, or an eigenvalue is outside
 
     (1 - sqrt(d/n))^2 / TOLERATED,     (1 + sqrt(d/n))^2 TOLERATED                          (1)
 
-or the mean is farther than `FARTHEST_MEAN` from 0 in some coordinate. New coordinates then come from
+or an entry of the mean is farther than `FARTHEST_MEAN` from 0. New coordinates then come from
 
     c <- c + L mean,     L <- L R,   R R' = (n S + PRIOR I) / (n + PRIOR)                   (2)
 
