@@ -145,7 +145,9 @@ def test_derivatives_by_structure_are_those_of_the_potential(model, moved, dim, 
 def test_a_logistic_is_right_far_out(eta):
     with jax.enable_x64(True):
         value, slope, bend = Bernoulli().of_predictor(jnp.asarray(eta), {"y": 0.0})
-    np.testing.assert_allclose(value, -np.logaddexp(0, eta), rtol=1e-15)
+        grown = jax.grad(lambda t: Bernoulli().of_predictor(t, {"y": 0.0})[0])(jnp.asarray(eta))
+    np.testing.assert_allclose(value, -np.logaddexp(0, eta), rtol=1e-15, atol=1e-15)
+    np.testing.assert_allclose(grown, slope, atol=1e-15)
     chance = 1 / (1 + np.exp(-eta)) if eta > -700 else 0.0
     np.testing.assert_allclose([slope, bend], [-chance, -chance * (1 - chance)], atol=1e-15)
 

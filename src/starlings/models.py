@@ -177,6 +177,16 @@ class Normal:
         return p["sigma"] if self.noise_std is None else self.noise_std
 
 
+@jax.custom_jvp
+def softplus(eta: jax.Array) -> jax.Array:
+    """log(1 + exp(eta)) = max(eta, 0) - log max(p, 1 - p), p = sigmoid(eta): one exponential."""
+    probability = jax.nn.sigmoid(eta)
+    return jnp.maximum(eta, 0.0) - jnp.log(jnp.maximum(probability, 1 - probability))
+
+
+softplus.defjvps(lambda tangent, _, eta: tangent * jax.nn.sigmoid(eta))
+
+
 @dataclass(frozen=True)
 class Bernoulli:
     """Eq. (2)."""
@@ -188,8 +198,8 @@ class Bernoulli:
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
         """y eta - log(1 + exp(eta)) and its derivatives."""
         probability = jax.nn.sigmoid(eta)
-        value = row["y"] * eta - jax.nn.softplus(eta)
-        return value, row["y"] - probability, -probability * jax.nn.sigmoid(-eta)
+        value = row["y"] * eta - softplus(eta)
+        return value, row["y"] - probability, -probability * (1 - probability)
 
     def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
         """An outcome for every row of x."""
