@@ -248,8 +248,15 @@ def test_what_metropolis_refuses():
     with pytest.raises(ValueError, match="needs one `initial` for all agents of a chain"):
         st.sample(problem, network, Metropolis.on(network, 0.5), initial=apart)
     for length in (0.0, -0.5, 1.01, np.nan):
-        with pytest.raises(ValueError, match=r"`step_length` must be in \(0, 1\]"):
+        with pytest.raises(ValueError, match=r"`step_length` must be (in \(0, 1\]|positive)"):
             Metropolis(length, flood_rounds=4)
+    with pytest.raises(TypeError, match="`step_length` must be a number"):
+        Metropolis("0.5", flood_rounds=4)
+    with (
+        pytest.warns(UserWarning, match="no edges"),
+        pytest.raises(ValueError, match="it needs a network with edges"),
+    ):
+        st.sample(problem, st.Network.no_edges(5), Metropolis(0.5, flood_rounds=4))
     with pytest.raises(ValueError, match="`decision` must be one of"):
         Metropolis(0.5, flood_rounds=4, decision="vote")
     with pytest.raises(ValueError, match="`flood_rounds` must be a whole number"):
