@@ -179,12 +179,19 @@ class Normal:
 
 @jax.custom_jvp
 def softplus(eta: jax.Array) -> jax.Array:
-    """log(1 + exp(eta)) = max(eta, 0) - log max(p, 1 - p), p = sigmoid(eta): one exponential."""
-    probability = jax.nn.sigmoid(eta)
-    return jnp.maximum(eta, 0.0) - jnp.log(jnp.maximum(probability, 1 - probability))
+    """log(1 + exp(eta)), with an exponential that `sigmoid` has in common."""
+    return jnp.maximum(eta, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(eta)))
 
 
-softplus.defjvps(lambda tangent, _, eta: tangent * jax.nn.sigmoid(eta))
+@jax.custom_jvp
+def sigmoid(eta: jax.Array) -> jax.Array:
+    """1 / (1 + exp(-eta))."""
+    small = jnp.exp(-jnp.abs(eta))
+    return jnp.where(eta >= 0, 1.0, small) / (1 + small)
+
+
+softplus.defjvps(lambda tangent, _, eta: tangent * sigmoid(eta))
+sigmoid.defjvps(lambda tangent, value, _: tangent * value * (1 - value))
 
 
 @dataclass(frozen=True)
@@ -197,7 +204,7 @@ class Bernoulli:
 
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
         """y eta - log(1 + exp(eta)) and its derivatives."""
-        probability = jax.nn.sigmoid(eta)
+        probability = sigmoid(eta)
         value = row["y"] * eta - softplus(eta)
         return value, row["y"] - probability, -probability * (1 - probability)
 
