@@ -10,9 +10,9 @@ import scipy.stats
 
 import starlings as st
 from conftest import logistic_rows, paper_problem, unequal_linear_problem
+from starlings.densities import derivatives_of
 from starlings.models import Bernoulli, gaussian
 from starlings.parameters import CONSTRAINTS
-from starlings.problem import derivatives_of
 from starlings.shards import divide_by_site
 
 

@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from starlings.problem import Agent, derivatives_of
+from starlings.densities import derivatives_of
+from starlings.problem import Agent
 
 SMALL_DIMENSION, SMALL_PRODUCT = 6, 8
 DENSE_DIMENSION = 100

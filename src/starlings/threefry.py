@@ -7,7 +7,7 @@ With k2 = k0 ^ k1 ^ PARITY, and (x0, x1) = counter + (k0, k1), for i = 0..4
     then         x0 = x0 + k_{i+1 mod 3},   x1 = x1 + k_{i+2 mod 3} + i + 1                      (2)
 
 JAX keeps these rounds in a loop on CPUs, with all words in memory between two of them; written out,
-they fuse with whatever uses the noise. `starlings bench speed --parts limit` has the difference.
+they fuse with whatever uses the noise.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def random_bits(key: jax.Array, bit_width: int, shape: tuple[int, ...]) -> jax.A
     """Unsigned integers: the number at a place depends on the key and the place alone."""
     size = math.prod(shape)
     if size >= MOST_NUMBERS:
-        raise ValueError(f"at most {MOST_NUMBERS} random numbers at once, got {size}.")
+        raise ValueError(
+            f"fewer than {MOST_NUMBERS} random numbers can be drawn at once, got {size}."
+        )
     counter = jnp.arange(size, dtype=jnp.uint32).reshape(shape)
     high, low = block(key, jnp.zeros_like(counter), counter)
     if bit_width == 2 * WORD:
