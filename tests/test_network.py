@@ -10,7 +10,7 @@ import pytest
 
 import starlings as st
 from conftest import irregular_graph
-from starlings.runtimes.wiring import Dense, Lists, Total, Wiring
+from starlings.runtimes.wiring import Dense, Links, Lists, Total, Wiring
 
 
 def test_ring_spectrum():
@@ -84,8 +84,9 @@ def test_every_form_of_wiring_delivers_the_same_inbox(graph, form):
     with jax.enable_x64(True):
         chosen = Wiring.of(network, np.float64)
         assert isinstance(chosen, form)
-        forms = [chosen, Dense.from_network(network, np.float64)]
-        forms += [Lists.from_network(network, np.float64, width) for width in (0, 1, 3)]
+        links = Links.of(network)
+        forms = [chosen, Dense.from_links(links, np.float64)]
+        forms += [Lists.from_links(links, np.float64, width) for width in (0, 1, 3)]
         inboxes = [wiring.deliver(jnp.asarray(messages)) for wiring in forms]
     largest = np.full_like(messages, -np.inf)
     for i, j in zip(*network.adjacency.nonzero(), strict=True):

@@ -11,7 +11,7 @@ import xarray as xr
 
 import starlings as st
 from conftest import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
-from starlings.runtimes import vectorised
+from starlings.runtimes import pacing, vectorised
 from starlings.sampling import InterruptedWarning
 
 
@@ -104,7 +104,7 @@ def test_ctrl_c_returns_the_draws_so_far(monkeypatch):
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(vectorised, "CHUNK_SECONDS", 1e-9)
+    monkeypatch.setattr(pacing, "CHUNK_SECONDS", 1e-9)
     settings = {"draws": 500, "chains": 2, "burn_in": 3, "seed": 1}
     whole = st.sample(problem, network, st.DADMMS(rho=2.0), **settings)
     monkeypatch.setattr(vectorised, "advance", interrupted)

@@ -50,11 +50,12 @@ def skewed_problem():
 
 def test_sums_are_the_pooled_gradient():
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
-    draws = np.random.default_rng(0).normal(size=(2, 3, 5, 3))  # of agents 1 and 4
+    draws = np.random.default_rng(0).normal(size=(3, 5, 6, 3))
     with jax.enable_x64(True):
-        found = summed_gradients(Gossip(network), problem.agents(network), [1, 4], draws)
+        own, found = summed_gradients(Gossip(network), problem.agents(network), [1, 4], draws)
+        np.testing.assert_array_equal(own, np.moveaxis(draws[:, :, [1, 4]], 2, 0))
         pooled = jax.tree.map(lambda a: a[0], problem.pooled().agents())
-        exact = jax.vmap(pooled.gradient)(draws.reshape(-1, 3))
+        exact = jax.vmap(pooled.gradient)(own.reshape(-1, 3))
     np.testing.assert_allclose(found.reshape(-1, 3), exact, rtol=1e-10, atol=1e-10)
 
 

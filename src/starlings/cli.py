@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,24 +119,40 @@ def sample(
     burn_in: Annotated[int | None, typer.Option(help="Rounds before the first draw.")] = None,
     thin: Annotated[int | None, typer.Option(help="Rounds from draw to draw.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same draws.")] = None,
+    runtime: Annotated[
+        str, typer.Option(help="vectorised, or mpi for all processes of an MPI job.")
+    ] = "vectorised",
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="Rounds from one checkpoint to the next, in OUTPUT.run.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was interrupted.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar and no table.")] = False,
 ) -> None:
     """Run a study and save its draws. Options override the study."""
+    from starlings.errors import check_choice
     from starlings.results import check_writable
-    from starlings.sampling import sample as draw
     from starlings.study import Study
+    from starlings.study_run import run_alone, run_on
 
-    plan = Study.read(study)
-    problem = plan.make_problem()
-    network = plan.make_network(problem.sites)
-    sampler = plan.make_sampler()
-    target = check_writable(output if output is not None else plan.output_path())
-    settings = plan.run_settings(draws=draws, chains=chains, burn_in=burn_in, thin=thin, seed=seed)
-    result = draw(problem, network, sampler, **settings, progress=False if quiet else None)
-    result.save(target)
-    if not quiet:
+    check_choice(("vectorised", "mpi"), runtime=runtime)
+    cluster = _cluster() if runtime == "mpi" else None
+    with cluster or nullcontext():
+        plan = Study.read(study)
+        target = check_writable(output if output is not None else plan.output_path())
+        lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
+        settings = plan.run_settings(**lengths, checkpoint_every=checkpoint_every)
+        settings |= {"output": target, "checkpoint": f"{target}.run", "resume": resume}
+        run = run_alone if cluster is None else functools.partial(run_on, cluster)
+        result = run(plan, settings, quiet)
+    if result is not None and not quiet:
         _print_table(summary_table(result))
         typer.echo(f"{run_summary(result)}\nDraws saved to {target}")
+
+
+def _cluster() -> Any:
+    return importlib.import_module("starlings.runtimes.mpi").Cluster()
 
 
 @command
@@ -304,6 +320,16 @@ def speed(
     os.environ["STARLINGS_CACHE"] = "off"  # what is compiled here is measured
     how = {"parts": parts, "device": device, "repeats": repeats, "quick": quick, "page": page}
     typer.echo(f"Results: {_benchmark('speed').run(output, **how)}")
+
+
+@bench_command
+def cluster(
+    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/cluster"),
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a trial.")] = False,
+    page: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
+) -> None:
+    """Studies on 1, 2 and 4 MPI processes of this machine, and three ways to exchange."""
+    typer.echo(f"Results: {_benchmark('cluster').run(output, quick=quick, page=page)}")
 
 
 def _benchmark(name: str) -> Any:

@@ -8,15 +8,37 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from starlings.errors import nearest
 
+PIECE = 100_000
+"""Rows of a CSV file that are read at once."""
+
+
+class ColumnError(ValueError):
+    """A table does not have a column."""
+
 
 def read_table(path: str | Path) -> pd.DataFrame:
     """The table in a file whose name ends in .csv or .parquet."""
+    return read_rows(path)
+
+
+def read_rows(
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    is_wanted: np.ndarray | None = None,
+    site: Selection | None = None,
+) -> pd.DataFrame:
+    """Some columns of some rows, or all, as a table whose index are the numbers of the rows.
+
+    Of a long table no more than a piece is in memory besides what is wanted. Of a Parquet file,
+    with `site`, only the parts that can have wanted rows are read.
+    """
     source = Path(path)
     if source.suffix not in READERS:
         raise ValueError(
@@ -24,38 +46,86 @@ def read_table(path: str | Path) -> pd.DataFrame:
         )
     if not source.is_file():
         raise FileNotFoundError(f"no data file at {source}.")
-    frame = READERS[source.suffix](source)
+    frame = READERS[source.suffix](source, columns, is_wanted, site)
     if frame.empty:
         raise ValueError(f"{source} is empty; it needs a header and at least one row.")
     return frame
 
 
-def _read_csv(source: Path) -> pd.DataFrame:
+def count_rows(path: Path) -> int:
+    """The number of rows of a file, of which no more than one column is read."""
+    if path.suffix == ".parquet":
+        from pyarrow.parquet import read_metadata
+
+        return read_metadata(path).num_rows
+    with path.open(encoding="utf-8") as lines:
+        return sum(bool(line.strip()) for line in lines) - 1
+
+
+class Selection(NamedTuple):
+    """The values of a column that wanted rows have."""
+
+    column: str
+    values: np.ndarray
+
+
+def _read_csv(
+    source: Path, columns: Sequence[str] | None, is_wanted: np.ndarray | None, _: Any
+) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             # A surplus field would be dropped, or taken for an index that shifts every column.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             # Older versions of pandas read a number only nearly as it was written.
-            return pd.read_csv(
-                source, index_col=False, skipinitialspace=True, float_precision="round_trip"
+            how: Any = {
+                "index_col": False,
+                "skipinitialspace": True,
+                "float_precision": "round_trip",
+            }
+            if is_wanted is None and columns is None:
+                return pd.read_csv(source, **how)
+            known = pd.read_csv(source, nrows=0, **how)
+            check_columns(known, list(columns or ()), source)
+            pieces = pd.read_csv(
+                source, usecols=None if columns is None else list(columns), chunksize=PIECE, **how
             )
+            # The index of a piece are the numbers of its rows.
+            kept = [p if is_wanted is None else p[is_wanted[p.index]] for p in pieces]
+            return pd.concat(kept) if kept else known
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
     except pd.errors.ParserWarning:
         raise ValueError(f"{source} cannot be read as CSV: rows longer than the header.") from None
+    except ColumnError:
+        raise
     except ValueError as error:
         raise ValueError(f"{source} cannot be read as CSV: {error}") from None
 
 
-def _read_parquet(source: Path) -> pd.DataFrame:
+def _read_parquet(
+    source: Path,
+    columns: Sequence[str] | None,
+    is_wanted: np.ndarray | None,
+    site: Selection | None,
+) -> pd.DataFrame:
     try:
-        return pd.read_parquet(source, engine="pyarrow").reset_index(drop=True)
+        from pyarrow.parquet import read_schema
+
+        if columns is not None:
+            check_columns(pd.DataFrame(columns=read_schema(source).names), columns, source)
+        filters = None if site is None else [(site.column, "in", list(site.values))]
+        wanted = None if columns is None else list(columns)
+        frame = pd.read_parquet(source, engine="pyarrow", columns=wanted, filters=filters)
     except ImportError:
         raise ImportError(
             f"reading {source} needs pyarrow; install it with `pip install 'starlings[parquet]'`."
         ) from None
+    except ColumnError:
+        raise
     except (ValueError, OSError) as error:
         raise ValueError(f"{source} cannot be read as Parquet: {error}") from None
+    rows = np.arange(len(frame)) if is_wanted is None else np.flatnonzero(is_wanted)
+    return frame.set_axis(rows, axis=0)
 
 
 READERS = {".csv": _read_csv, ".parquet": _read_parquet}
@@ -66,7 +136,7 @@ def check_columns(frame: pd.DataFrame, columns: Sequence[str], source: str | Pat
     for column in columns:
         if column not in frame.columns:
             present = [str(name) for name in frame.columns]
-            raise ValueError(
+            raise ColumnError(
                 f"{source} has no column {column!r}; it has {present}.{nearest(column, present)}"
             )
 
@@ -77,7 +147,7 @@ def site_labels(frame: pd.DataFrame, column: str, source: str | Path) -> np.ndar
     missing = np.flatnonzero(frame[column].isna())
     if len(missing):
         raise ValueError(
-            f"column {column!r} of {source} names no site in row {missing[0]} "
+            f"column {column!r} of {source} names no site in row {frame.index[missing[0]]} "
             f"({len(missing)} such rows); label or drop them."
         )
     return frame[column].to_numpy()
@@ -102,7 +172,8 @@ def _finite_floats(column: pd.Series, source: str | Path) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise ValueError(
-            f"column {column.name!r} of {source} is {values[bad[0]]} in row {bad[0]} "
+            f"column {column.name!r} of {source} is {values[bad[0]]} in row "
+            f"{column.index[bad[0]]} "
             f"({len(bad)} such rows); drop or impute them."
         )
     return values
@@ -112,4 +183,4 @@ def _first_text(column: pd.Series) -> tuple[object, int]:
     """The first entry that does not read as a number (or just the first) and its row."""
     unreadable = pd.to_numeric(column, errors="coerce").isna() & column.notna()
     row = int(np.argmax(unreadable))
-    return column.iloc[row], row
+    return column.iloc[row], int(column.index[row])

@@ -87,8 +87,18 @@ def times(matrix: Any, vector: Any) -> Any:
     return matrix @ vector if matrix.ndim == 2 else matrix * vector
 
 
-def frame(centre: Any, scale: Any, agents: int, linear: Any = None, quadratic: Any = None) -> Frame:
-    """A checked frame for some number of agents; without tilts unless they are given."""
+def frame(
+    centre: Any,
+    scale: Any,
+    agents: int,
+    linear: Any = None,
+    quadratic: Any = None,
+    is_whole: bool = True,
+) -> Frame:
+    """A checked frame for some number of agents; without tilts unless they are given.
+
+    Tilts must sum to zero if these are all the agents (`is_whole`).
+    """
     centre, scale = np.asarray(centre, float), np.asarray(scale, float)
     dim = len(centre)
     if centre.ndim != 1 or scale.shape not in ((dim,), (dim, dim)):
@@ -101,15 +111,16 @@ def frame(centre: Any, scale: Any, agents: int, linear: Any = None, quadratic: A
     return Frame(
         centre,
         scale,
-        _checked_tilt("linear", linear, (agents, dim)),
-        _checked_tilt("quadratic", quadratic, (agents, *scale.shape)),
+        _checked_tilt("linear", linear, (agents, dim), is_whole),
+        _checked_tilt("quadratic", quadratic, (agents, *scale.shape), is_whole),
     )
 
 
-def _checked_tilt(name: str, tilt: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _checked_tilt(name: str, tilt: Any, shape: tuple[int, ...], is_whole: bool) -> np.ndarray:
     array = np.full(0, np.nan) if tilt is None else np.asarray(tilt, float)
     if array.shape != shape:
         raise ValueError(f"`{name}` must have shape {shape}, got {np.shape(tilt)}.")
-    if np.any(np.abs(array.sum(axis=0)) > UNNOTICED * np.abs(array).sum(axis=0)):
+    left = np.abs(array.sum(axis=0)) > UNNOTICED * np.abs(array).sum(axis=0)
+    if is_whole and np.any(left):
         raise ValueError(f"`{name}` must sum to zero over the agents: the posterior would change.")
     return array

@@ -18,7 +18,6 @@ own value to those one level below it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import jax
@@ -57,7 +56,7 @@ class Gossip:
         self.wiring = Wiring.of(self.network, np.float64)
         self.links = int(self.network.degrees.sum())
         self.level = self._flood_levels()
-        self.depth = int(self.level.max())
+        self.depth = self.network.depth
         self.parents = self._count_parents()
 
     def sum(self, parts: jax.Array) -> jax.Array:
@@ -85,22 +84,22 @@ class Gossip:
         """Eq. (1); N - 1 rounds are enough for any graph, and nobody has to know its diameter."""
         rounds = self.network.size - 1
         self.ledger.add(rounds, rounds * self.links, 1)
-        return _levels(self.wiring, self.network.size, rounds)
+        return _levels(self.wiring, self.network.held, rounds)
 
     def _count_parents(self) -> jax.Array:
         """How many neighbours are one level nearer to agent 0: each announces its level."""
         announced = jax.nn.one_hot(self.level, self.depth + 1, dtype=jnp.float64)
         around = self.wiring.deliver(announced).sum
         self.ledger.add(1, self.links, 1)
-        return around[jnp.arange(self.network.size), self.level - 1]
+        return around[jnp.arange(len(self.level)), self.level - 1]
 
 
-@partial(jax.jit, static_argnums=1)
-def _levels(wiring: Wiring, size: int, rounds: Any) -> jax.Array:
+@jax.jit
+def _levels(wiring: Wiring, numbers: Any, rounds: Any) -> jax.Array:
     def relax(_, level):
         return jnp.minimum(level, 1 - wiring.deliver(-level).max)  # (1)
 
-    start = jnp.where(jnp.arange(size)[:, None] == 0, 0.0, jnp.inf)
+    start = jnp.where(numbers[:, None] == 0, 0.0, jnp.inf)
     return jax.lax.fori_loop(0, rounds, relax, start)[:, 0].astype(int)
 
 

@@ -11,6 +11,7 @@ W is symmetric and doubly stochastic, so that mixing keeps the network's average
 
 from __future__ import annotations
 
+import copy
 import numbers
 import warnings
 from collections.abc import Sequence
@@ -53,6 +54,9 @@ class Network:
     exception: a graph with no edges at all is legal (each agent is then on its own), and warns.
     """
 
+    exchange: Any = None
+    """What carries messages to and from agents that another process holds; see `placed`."""
+
     def __init__(self, graph: nx.Graph) -> None:
         check_graph(graph)
         self.graph = nx.freeze(nx.Graph(graph))
@@ -80,6 +84,28 @@ class Network:
         return self.graph.number_of_edges()
 
     @cached_property
+    def held(self) -> np.ndarray:
+        """The numbers of the agents that this process holds: all of them, unless it is placed."""
+        return np.arange(self.size)
+
+    @property
+    def held_names(self) -> list[str]:
+        """The names of the agents that this process holds."""
+        return [self.names[i] for i in self.held]
+
+    def placed(self, held: Any, exchange: Any) -> Network:
+        """This network as one of several processes sees it: all links, and some of the agents.
+
+        Args:
+            held: the numbers of the agents that this process holds, in ascending order.
+            exchange: has `visible`, the numbers of the agents elsewhere that these hear, and
+                `swap`, which brings their messages; see `starlings.runtimes.mpi`.
+        """
+        placed = copy.copy(self)
+        placed.held, placed.exchange = np.asarray(held), exchange
+        return placed
+
+    @cached_property
     def adjacency(self) -> scipy.sparse.csr_array:
         """A, sparse; row i lists the neighbours of agent i, in order."""
         matrix = nx.to_scipy_sparse_array(self.graph, nodelist=self.nodes, weight=None)
@@ -96,6 +122,11 @@ class Network:
     def diameter(self) -> int:
         """The most rounds that a flood needs to reach everybody."""
         return nx.diameter(self.graph) if self.num_edges else 0
+
+    @cached_property
+    def depth(self) -> int:
+        """The most rounds that a flood from the first agent needs."""
+        return max(nx.single_source_shortest_path_length(self.graph, self.nodes[0]).values())
 
     @property
     def laplacian(self) -> np.ndarray:
@@ -134,6 +165,10 @@ class Network:
                 f"`network` has {self.size} agents but the problem has {len(sites)} shards: "
                 f"agents {_preview(self.names)}, shards {_preview(sites)}."
             )
+        if self.names == list(sites):
+            return self
+        if self.exchange is not None:
+            raise ValueError("match a network to the sites before it is placed on processes.")
         if set(self.names) == set(sites):
             by_name = dict(zip(self.names, self.nodes, strict=True))
             return self._relabelled([by_name[site] for site in sites], sites)

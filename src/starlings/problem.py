@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,13 @@ from starlings.frames import Frame, frame, times
 from starlings.network import Network
 from starlings.parameters import Parameter, Parameters
 from starlings.shards import Rows, check_shards, count_rows, stacked
+
+
+class ShiftedInverse(NamedTuple):
+    """The inverse of a matrix plus a multiple of the identity."""
+
+    matrix: Any
+    is_positive: Any
 
 
 @jax.tree_util.register_dataclass
@@ -42,12 +49,19 @@ class Quadratic:
     """Q, orthogonal."""
     curvatures: Any
     """The eigenvalues of H."""
+    shifted: ShiftedInverse | None = None
+    """For the shift of a run, once it is known."""
 
     @classmethod
     def factored(cls, hessian: np.ndarray, linear: np.ndarray, constant: np.ndarray) -> Quadratic:
         """Factor H_i for a stack of agents; every proximal step then is two products."""
         curvatures, basis = np.linalg.eigh(hessian)
         return cls(hessian, linear, constant, basis, curvatures)
+
+    def shifted_by(self, shift: Any) -> ShiftedInverse:
+        """(H + shift)^-1, of use only where H + shift is positive definite."""
+        inverse = (self.basis / (self.curvatures + shift)) @ self.basis.T
+        return ShiftedInverse(inverse, jnp.min(self.curvatures) + shift > 0)
 
 
 @jax.tree_util.register_dataclass
@@ -184,6 +198,7 @@ class Problem:
         self.shards: dict[str, Rows] = check_shards(shards)
         self.is_quadratic: bool = is_quadratic
         self.frame: Frame | None = frame
+        self.sites: list[str] = list(self.shards)
 
     @classmethod
     def from_flat(
@@ -210,15 +225,30 @@ class Problem:
 
         return problem_from_numpyro(model, shards)
 
-    @property
-    def sites(self) -> list[str]:
-        """The names of the sites, in order."""
-        return list(self.shards)
+    def renamed(self, sites: Sequence[str]) -> Problem:
+        """The same problem with other names for its sites, in their order."""
+        return self._like(dict(zip(sites, self.shards.values(), strict=True)), self.frame)
+
+    def part_of(self, sites: Sequence[str]) -> Problem:
+        """This problem as some of the sites of a larger one, whose rows are held elsewhere."""
+        unknown = sorted(set(self.shards) - set(sites))
+        if unknown:
+            raise ValueError(f"`sites` must name every site that is held, but not {unknown}.")
+        in_order = {site: self.shards[site] for site in sites if site in self.shards}
+        part = self._like(in_order, self.frame)
+        part.sites = list(sites)
+        return part
 
     @property
     def num_agents(self) -> int:
-        """The number of sites."""
-        return len(self.shards)
+        """The number of sites, with those that are held elsewhere."""
+        return len(self.sites)
+
+    @property
+    def held(self) -> np.ndarray:
+        """The numbers of the sites whose rows are here, in their order: all of them, mostly."""
+        place = {site: i for i, site in enumerate(self.sites)}
+        return np.array([place[site] for site in self.shards])
 
     @property
     def dim(self) -> int:
@@ -227,7 +257,7 @@ class Problem:
 
     @property
     def num_rows(self) -> np.ndarray:
-        """The number of rows of each site."""
+        """The number of rows of each site that is held."""
         return np.array([count_rows(rows) for rows in self.shards.values()])
 
     @functools.cached_property
@@ -293,18 +323,19 @@ class Problem:
 
     def _agents(self, network: Network | None, quadratic: Quadratic | None) -> Agent:
         rows, row_weights = stacked(list(self.shards.values()))
+        held = self.held
         degrees = network.degrees if network is not None else np.zeros(self.num_agents)
-        everywhere = np.ones(self.num_agents)
+        everywhere = np.ones(len(held))
         return Agent(
             rows=rows,
             row_weights=row_weights,
             num_rows=self.num_rows,
             prior_share=everywhere / self.num_agents,
             quadratic=quadratic,
-            degree=degrees.astype(float),
+            degree=degrees[held].astype(float),
             total_degree=everywhere * degrees.sum(),
             num_agents=everywhere * self.num_agents,
-            index=np.arange(self.num_agents),
+            index=held,
             frame=None if self.frame is None else self.frame.stacked(),
             log_likelihoods=self.log_likelihoods,
             log_prior=self.log_prior,
@@ -330,7 +361,8 @@ class Problem:
         """
         if self.frame is not None:
             raise ValueError("this problem is in other coordinates already; move the original.")
-        moved = frame(centre, scale, self.num_agents, linear, quadratic)
+        is_whole = len(self.shards) == self.num_agents
+        moved = frame(centre, scale, len(self.shards), linear, quadratic, is_whole)
         if moved.centre.shape != (self.dim,):
             raise ValueError(f"`centre` must have shape {(self.dim,)}, got {moved.centre.shape}.")
         return self._like(self.shards, moved)
@@ -346,6 +378,8 @@ class Problem:
         problem = Problem.__new__(Problem)
         densities = (self.log_likelihoods, self.log_prior, self.parameters)
         problem._build(*densities, shards, self.is_quadratic, frame)
+        if shards is self.shards:
+            problem.sites = self.sites
         return problem
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ of negative curvature.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ import jax.numpy as jnp
 from starlings.densities import derivatives_of
 from starlings.problem import Agent
 
-SMALL_DIMENSION, SMALL_PRODUCT = 6, 8
+SMALL_DIMENSION, SMALL_PRODUCT = 6, 2
 DENSE_DIMENSION = 100
 MAX_ITERATIONS = 1000
 """Line-search steps included, which a start where a logistic is flat takes by the dozen."""
@@ -87,16 +88,23 @@ def tolerance(dtype: Any) -> float:
     return float(jnp.finfo(dtype).eps) ** 0.5
 
 
+def prepared(agent: Agent, curvature: jax.Array) -> Agent:
+    """The agent with the matrix of (2), the same in all rounds with the same curvature c."""
+    if agent.quadratic is None:
+        return agent
+    shifted = agent.quadratic.shifted_by(curvature)
+    return replace(agent, quadratic=replace(agent.quadratic, shifted=shifted))
+
+
 def proximal_point(
     agent: Agent, curvature: jax.Array, linear: jax.Array, start: jax.Array
 ) -> ProximalResult:
     """Solve (1) for one agent: in closed form where f_i is quadratic, else by Newton's method."""
     if agent.quadratic is not None:
         q = agent.quadratic
-        inverse = (q.basis / (q.curvatures + curvature)) @ q.basis.T  # the same in every round
-        point = product(inverse, q.linear + linear)  # (2)
-        is_minimum = jnp.min(q.curvatures) + curvature > 0  # else (1) has none
-        residual = jnp.where(is_minimum, 0.0, jnp.inf).astype(point.dtype)
+        inverse = q.shifted_by(curvature) if q.shifted is None else q.shifted
+        point = product(inverse.matrix, q.linear + linear)  # (2)
+        residual = jnp.where(inverse.is_positive, 0.0, jnp.inf).astype(point.dtype)
         return ProximalResult(point, residual, jnp.zeros((), jnp.int32))
 
     def value(z):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ import starlings
 from starlings.diagnostics import Check, check, recorded_evidence
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.runtimes.recording import Record, Recording, Schedule
+from starlings.runtimes.recording import Record, Schedule, disagreement
+
+GROUPS = ("posterior", "sample_stats")
 
 
 class Result:
@@ -27,26 +29,6 @@ class Result:
 
     def __init__(self, tree: xr.DataTree) -> None:
         self.tree = tree
-
-    @classmethod
-    def assemble(
-        cls,
-        problem: Problem,
-        network: Network,
-        sampler: Any,
-        schedule: Schedule,
-        seed: int,
-        precision: str,
-        recording: Recording,
-    ) -> Result:
-        """Give raw draws their names, shapes and constrained values back."""
-        record = recording.joined()
-        attributes = describe(sampler, network, schedule, seed, precision)
-        posterior = posterior_dataset(problem, record)
-        stats = stats_dataset(network, sampler, schedule, record, problem.dim, precision)
-        for dataset in (posterior, stats):
-            dataset.attrs.update(attributes)
-        return cls(xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats}))
 
     @property
     def posterior(self) -> xr.Dataset:
@@ -65,7 +47,7 @@ class Result:
 
     def note(self, name: str, value: Any) -> None:
         """Keep something more about how the draws were made, as JSON in the attributes."""
-        for group in ("posterior", "sample_stats"):
+        for group in GROUPS:
             self.tree[group].attrs[name] = json.dumps(value)
 
     def check(self, reference: Mapping[str, Any] | None = None) -> Check:
@@ -104,19 +86,80 @@ class Result:
         return f"Result({self.attrs.get('sampler')}; {sizes}; {list(self.posterior.data_vars)})"
 
 
+def assembled(
+    problem: Problem,
+    network: Network,
+    sampler: Any,
+    schedule: Schedule,
+    seed: int,
+    precision: str,
+    record: Record,
+    first: int = 0,
+) -> Result:
+    """Raw draws with their names, shapes and constrained values; `first` numbers the first."""
+    attributes = describe(sampler, network, schedule, seed, precision)
+    posterior = posterior_dataset(problem, record)
+    stats = stats_dataset(network, sampler, schedule, record, problem.dim, precision, first)
+    numbers = first + np.arange(len(record.position))
+    groups = {"posterior": posterior, "sample_stats": stats}
+    for name, dataset in groups.items():
+        groups[name] = dataset.assign_coords(draw=numbers).assign_attrs(attributes)
+    return Result(xr.DataTree.from_dict(groups))
+
+
+def write_slabs(slabs: Iterator[Result], target: Path) -> None:
+    """One netCDF file from results that follow one another along the draws."""
+    import h5netcdf
+
+    partial = target.with_name(target.name + ".partial")
+    try:
+        for number, slab in enumerate(slabs):
+            if number == 0:
+                _write_growing(slab, partial)
+                continue
+            with h5netcdf.File(partial, "a") as file:
+                for group in GROUPS:
+                    _append(file[group], slab.tree[group].to_dataset())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write_growing(slab: Result, path: Path) -> None:
+    """A file to which draws can be appended."""
+    for number, group in enumerate(GROUPS):
+        how: Any = {"mode": "a" if number else "w", "unlimited_dims": ["draw"]}
+        slab.tree[group].to_dataset().to_netcdf(path, group=group, engine="h5netcdf", **how)
+
+
+def _append(group: Any, dataset: xr.Dataset) -> None:
+    before = group.dimensions["draw"].size
+    group.resize_dimension("draw", before + dataset.sizes["draw"])
+    for name, variable in dataset.variables.items():
+        if "draw" in variable.dims:
+            place = [slice(before, None) if dim == "draw" else slice(None) for dim in variable.dims]
+            group[name][tuple(place)] = variable.values
+
+
 def load(path: str | Path) -> Result:
     """Read a result that `Result.save` wrote."""
+    with opened(path).tree as tree:
+        return Result(tree.load())
+
+
+def opened(path: str | Path) -> Result:
+    """A result whose draws stay in the file until they are used."""
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"no result file at {source}.")
     try:
-        with xr.open_datatree(source, engine="h5netcdf") as tree:
-            loaded = tree.load()
+        tree = xr.open_datatree(source, engine="h5netcdf")
     except (OSError, ValueError) as error:
         raise ValueError(f"{source} is not a netCDF file that can be read: {error}") from None
-    if "posterior" not in loaded.children:
+    if "posterior" not in tree.children:
+        tree.close()
         raise ValueError(f"{source} has no `posterior` group; starlings did not write it.")
-    return Result(loaded)
+    return Result(tree)
 
 
 def check_writable(path: str | Path) -> Path:
@@ -149,18 +192,24 @@ def posterior_dataset(problem: Problem, record: Record) -> xr.Dataset:
 
 
 def stats_dataset(
-    network: Network, sampler: Any, schedule: Schedule, record: Record, dim: int, precision: str
+    network: Network,
+    sampler: Any,
+    schedule: Schedule,
+    record: Record,
+    dim: int,
+    precision: str,
+    first: int = 0,
 ) -> xr.Dataset:
     """One value per draw; messages and bytes count from the start of the run."""
     positions = np.moveaxis(record.position, 0, 1)
     chains, draws, agents, _ = positions.shape
-    rounds = schedule.round_of(np.arange(draws))
+    rounds = schedule.round_of(first + np.arange(draws))
     messages = np.multiply.outer(rounds, network.degrees)
     message_bytes = sampler.card.floats(dim) * np.dtype(precision).itemsize
     everywhere = np.broadcast_to(messages, (chains, draws, agents))
     by_agent = ["chain", "draw", "agent"]
     variables = {
-        "disagreement": (["chain", "draw"], np.moveaxis(record.disagreement, 0, 1)),
+        "disagreement": (["chain", "draw"], disagreement(positions)),
         "local_residual": (by_agent, np.moveaxis(record.residual, 0, 1)),
         "messages_sent": (by_agent, everywhere),
         "bytes_sent": (by_agent, everywhere * message_bytes),

@@ -63,11 +63,14 @@ def _serves(drawn: Any, like: Any) -> bool:
     return drawn is not None and (drawn.shape, drawn.dtype) == (like.shape, like.dtype)
 
 
-def chain_keys(seed: int, chains: int, agents: int) -> tuple[jax.Array, jax.Array]:
-    """The keys of eqs. (1) and (2) short of the round: (chains, agents) and (chains,)."""
+def chain_keys(seed: int, chains: int, agents: Any) -> tuple[jax.Array, jax.Array]:
+    """The keys of eqs. (1) and (2) short of the round: (chains, agents) and (chains,).
+
+    `agents` is how many there are, or the numbers of some of them.
+    """
+    numbers = jax.numpy.arange(agents) if jax.numpy.ndim(agents) == 0 else agents
     root = jax.random.key(seed, impl=THREEFRY)
     by_chain = jax.vmap(lambda chain: jax.random.fold_in(root, chain))(jax.numpy.arange(chains))
-    numbers = jax.numpy.arange(agents + 1)
-    streams = jax.vmap(lambda key: jax.vmap(lambda i: jax.random.fold_in(key, i))(numbers))
-    keys = streams(by_chain)
-    return keys[:, 1:], keys[:, 0]
+    streams = jax.vmap(lambda key: jax.vmap(lambda i: jax.random.fold_in(key, 1 + i))(numbers))
+    network_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(by_chain)
+    return streams(by_chain), network_keys

@@ -6,28 +6,29 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.diagnostics import warn_if_untrustworthy
 from starlings.errors import check_choice, check_count
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.results import Result
 from starlings.rounds import Round, chain_keys
+from starlings.runs import Run
 from starlings.runtimes import vectorised
+from starlings.runtimes.checkpoint import Checkpoint, digest
 from starlings.runtimes.recording import Schedule
-from starlings.samplers import CADMM, SAMPLERS, Metropolis
+from starlings.samplers import SAMPLERS, Metropolis
 from starlings.stein import examine
 from starlings.tuning import Tuning, tune
 from starlings.tuning.warmup import warm_up
 
 BURN_IN = 500
-FEWEST_CHAINS, FEWEST_DRAWS = 4, 500
-"""A shorter run of a chosen sampler is a trial, not worth a warning."""
+CHECKPOINT_EVERY = 10_000
 
 
 class InterruptedWarning(UserWarning):
@@ -49,6 +50,10 @@ def sample(
     precision: str = "float64",
     progress: bool | None = None,
     check: bool = True,
+    output: str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = CHECKPOINT_EVERY,
+    resume: bool = False,
 ) -> Result:
     """Draw from the posterior of everybody's data, at every agent of a network.
 
@@ -72,8 +77,16 @@ def sample(
         precision: "float64" or "float32".
         progress: a progress bar; by default where there is a terminal.
         check: look at the draws afterwards, and warn if they should not be trusted.
+        output: a netCDF file to write, to which draws go slab by slab instead of into memory; what
+            is returned reads them from there.
+        checkpoint: a folder that keeps the run, so that it can be resumed if it is interrupted.
+        checkpoint_every: rounds from one checkpoint to the next.
+        resume: go on with the run that is in that folder, if there is one; more draws may be asked
+            for than before. The folder is removed once the draws are in `output`.
 
-    Ctrl-C ends the run early and returns the draws so far.
+    Ctrl-C ends the run early and returns the draws so far. On a network that is placed on several
+    processes (see `starlings.runtimes.mpi`) all of them must call this, with the problem of the
+    sites that they hold; the first one gets the result, and the others None.
     """
     check_count(1, draws=draws, chains=chains, thin=1 if thin is None else thin)
     check_count(0, seed=seed, burn_in=0 if burn_in is None else burn_in)
@@ -81,11 +94,16 @@ def sample(
         raise ValueError(f"`seed` must be below 2**63, got {seed}.")
     check_choice(("float64", "float32"), precision=precision)
     network = _matched(problem, network)
+    kept = None
+    if checkpoint is not None:
+        lengths = {"chains": chains, "burn_in": burn_in, "thin": thin}
+        described = {"sampler": str(sampler), "exactness": exactness, **lengths}
+        described |= {"seed": seed, "precision": precision}
+        kept = _kept(problem, network, checkpoint, checkpoint_every, described, resume)
     tuning = None
     if sampler is None:
         start = None if initial is None else _flat(problem, initial)
-        tuning = tune(problem, network, _middle(problem, start), exactness=exactness)
-        tuning = warm_up(problem, tuning, network, seed)
+        tuning = _tuned(problem, network, start, exactness, seed, kept)
         problem, sampler = tuning.problem(problem), tuning.sampler
         initial = None if start is None else tuning.coordinates(start)
         if _is_shown(progress):
@@ -96,19 +114,63 @@ def sample(
         agents = problem.agents(network, np.dtype(precision))
         positions = start_positions(problem, sampler, initial, chains, seed, np.dtype(precision))
         with progress_bar(schedule.num_rounds, progress) as report:
-            recording = vectorised.run(sampler, agents, network, positions, seed, schedule, report)
+            recording = vectorised.run(
+                sampler, agents, network, positions, seed, schedule, report, checkpoint=kept
+            )
     if recording.count < draws:
         warnings.warn(
             f"interrupted after {recording.count} of {draws} draws; returning those.",
             InterruptedWarning,
             stacklevel=2,
         )
-    result = Result.assemble(problem, network, sampler, schedule, seed, precision, recording)
+    run = Run(problem, network, sampler, schedule, seed, precision, recording)
     if tuning is not None:
-        result.note("tuning", tuning.record())
-    if check:
-        _look_at(result, problem, network, tuning, recording)
-    return result
+        run.notes["tuning"] = tuning.record()
+        if check:
+            held = np.moveaxis(recording.joined().position, 0, 1)
+            run.notes["stein"] = examine(problem, network, held).record()
+    result = run.result() if output is None else run.saved(output)
+    if kept is not None and output is not None and recording.count == draws:
+        kept.remove()
+    if check and result is not None:
+        run.warn_of(result)
+    return result  # type: ignore[return-value]
+
+
+def _kept(
+    problem: Problem,
+    network: Network,
+    folder: str | Path,
+    every: int,
+    described: dict[str, Any],
+    resume: bool,
+) -> Checkpoint:
+    """The folder in which a run is kept, if it is the same run."""
+    check_count(1, checkpoint_every=every)
+    digests = np.array([digest(rows) for rows in problem.shards.values()])
+    edges = sorted(sorted(map(str, edge)) for edge in network.graph.edges)
+    kept = Checkpoint(Path(folder), every, network, digests)
+    kept.begin({**described, "sites": network.names, "edges": edges}, resume)
+    return kept
+
+
+def _tuned(
+    problem: Problem,
+    network: Network,
+    start: np.ndarray | None,
+    exactness: str,
+    seed: int,
+    kept: Checkpoint | None,
+) -> Tuning:
+    """What the agents find, or had found when the run was begun."""
+    found = None if kept is None else kept.tuning()
+    if found is not None:
+        return Tuning.from_parts(*found)
+    tuning = tune(problem, network, _middle(problem, start), exactness=exactness)
+    tuning = warm_up(problem, tuning, network, seed)
+    if kept is not None:
+        kept.save_tuning(*tuning.parts())
+    return tuning
 
 
 def _schedule(
@@ -121,20 +183,6 @@ def _schedule(
     if thin is None and tuning is not None:
         thin = max(1, round(tuning.predicted_rounds_per_draw / 2 / cycle)) * cycle
     return Schedule(draws=draws, burn_in=burn_in, thin=1 if thin is None else thin)
-
-
-def _look_at(
-    result: Result, problem: Problem, network: Network, tuning: Tuning | None, recording: Any
-) -> None:
-    """Test the law of tuned draws by Stein's identities, and warn of what is wrong."""
-    sizes = result.posterior.sizes
-    if tuning is not None:
-        positions = np.moveaxis(recording.joined().position, 0, 1)
-        result.note("stein", examine(problem, network, positions).record())
-    elif sizes["chain"] < FEWEST_CHAINS or sizes["draw"] < FEWEST_DRAWS:
-        return
-    if result.attrs["sampler"] != CADMM.__name__:  # which draws nothing
-        warn_if_untrustworthy(result, stacklevel=4)
 
 
 def _matched(problem: Problem, network: Network) -> Network:
@@ -157,7 +205,8 @@ def check_sampler(problem: Problem, network: Network, sampler: Any) -> None:
         )
     from starlings.theory import check_stability
 
-    check_stability(problem, network, sampler)
+    if network.exchange is None:  # else nobody has all curvatures
+        check_stability(problem, network, sampler)
     if isinstance(sampler, Metropolis) and network.num_edges == 0 and network.size > 1:
         raise ValueError("Metropolis decides by votes or sums: it needs a network with edges.")
     if isinstance(sampler, Metropolis) and sampler.flood_rounds < network.diameter:
@@ -175,7 +224,7 @@ def start_positions(
     shape = (chains, problem.num_agents, problem.dim)
     if initial is None:
         like = jax.ShapeDtypeStruct((problem.dim,), dtype)
-        keys = chain_keys(seed, chains, problem.num_agents)
+        keys = chain_keys(seed, chains, problem.held)
         noise = Round.shared_noise if in_common else Round.private_noise
         draw = jax.vmap(lambda a, n: noise(Round(0, a, n), like), in_axes=(0, None))
         return jax.vmap(draw)(*keys)
@@ -189,7 +238,7 @@ def start_positions(
         ) from None
     if in_common and np.any(start != start[:, :1]):
         raise ValueError(f"{type(sampler).__name__} needs one `initial` for all agents of a chain.")
-    return jnp.asarray(start, dtype)
+    return jnp.asarray(start[:, problem.held], dtype)
 
 
 def _flat(problem: Problem, initial: Any) -> np.ndarray:

@@ -25,15 +25,22 @@ def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
             raise ValueError(
                 f"`sites` has {len(labels)} labels but {name!r} has {len(column)} rows."
             )
+    names, numbers = site_names(labels)
+    return {
+        site: {name: np.asarray(column)[numbers == k] for name, column in rows.items()}
+        for k, site in enumerate(names)
+    }
+
+
+def site_names(labels: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The names of the sites in the sorted order of their labels, and the number of each row's."""
     missing = pd.isna(labels) | (np.isinf(labels) if labels.dtype.kind == "f" else False)
     if np.any(missing):
         raise ValueError(f"`sites` has no label in row {int(np.argmax(missing))}.")
     if labels.dtype.kind == "f" and np.all(labels == labels.astype(int)):
         labels = labels.astype(int)
-    return {
-        str(label): {name: np.asarray(column)[labels == label] for name, column in rows.items()}
-        for label in np.unique(labels)
-    }
+    unique, numbers = np.unique(labels, return_inverse=True)
+    return [str(label) for label in unique], numbers
 
 
 def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]:

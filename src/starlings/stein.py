@@ -188,8 +188,7 @@ def examine(problem: Problem, network: Network, positions: Any, most_draws: int 
     with jax.enable_x64(True):
         gossip = Gossip(network)
         agents = examined_agents(gossip, draws)
-        own = np.moveaxis(draws[:, :, agents], 2, 0)
-        gradients = summed_gradients(gossip, problem.agents(network), agents, own)
+        own, gradients = summed_gradients(gossip, problem.agents(network), agents, draws)
     with np.errstate(invalid="ignore", over="ignore"):
         products = _centred(own) * _centred(gradients)
         shift, shift_error = mean_and_error(gradients)  # (2)
@@ -214,24 +213,30 @@ def examined_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:
     """
     chains_and_draws = (0, 1)
     own = np.concatenate([draws.mean(chains_and_draws), draws.std(chains_and_draws)], axis=-1)
-    average = np.asarray(gossip.sum(jnp.asarray(own))) / len(own)
-    distance = np.abs(own - average).max(axis=-1)
-    announced = np.asarray(gossip.sum(jnp.asarray(np.diag(distance))))[0]
+    held, size = gossip.network.held, gossip.network.size
+    average = np.asarray(gossip.sum(jnp.asarray(own))) / size
+    distances = np.zeros((len(held), size))
+    distances[np.arange(len(held)), held] = np.abs(own - average).max(axis=-1)
+    announced = np.asarray(gossip.sum(jnp.asarray(distances)))[0]
     farthest = np.argsort(-announced)[:2]
     return sorted({0, *(int(i) for i in farthest if announced[i] > NEAR)})
 
 
 def summed_gradients(
     gossip: Gossip, agents: Agent, examined: list[int], draws: np.ndarray
-) -> np.ndarray:
-    """G of eq. (2) at the draws (examined agent, chain, draw, dim) of some agents.
+) -> tuple[np.ndarray, np.ndarray]:
+    """The draws (examined agent, chain, draw, dim) of some agents, and G of eq. (2) there.
 
     The draws reach everybody by a sum to which only their owners have something to add.
     """
-    offered = np.zeros((gossip.network.size, *draws.shape))
-    offered[examined, np.arange(len(examined))] = draws
+    chains, length, held, dim = draws.shape
+    offered = np.zeros((held, len(examined), chains, length, dim))
+    for place, agent in enumerate(gossip.network.held):
+        if agent in examined:
+            offered[place, examined.index(agent)] = draws[:, :, place]
     received = gossip.sum(jnp.asarray(offered))
-    return np.asarray(gossip.sum(_gradients(agents, received)))[0]
+    gradients = gossip.sum(_gradients(agents, received))
+    return np.asarray(received[0]), np.asarray(gradients[0])
 
 
 @jax.jit
@@ -286,7 +291,7 @@ def _centred(series: np.ndarray) -> np.ndarray:
 def _by_chain(problem: Problem, positions: Any) -> np.ndarray:
     draws = np.asarray(positions, float)
     draws = draws[None] if draws.ndim == 3 else draws
-    wanted = (problem.num_agents, problem.dim)
+    wanted = (len(problem.held), problem.dim)
     if draws.ndim != 4 or draws.shape[2:] != wanted or 0 in draws.shape:
         raise ValueError(
             "`positions` must have shape (chain, draw, agent, dim) with (agent, dim) = "

@@ -5,7 +5,8 @@
                 intercept = false leaves out the column of ones that is otherwise added.
                 standardise = true centres and scales every covariate by its pooled mean and
                 standard deviation: two numbers per column that the sites then have to share.
-    [data]      file = a CSV or Parquet file, site = the column that labels each row's site.
+    [data]      file = a CSV or Parquet file, site = the column that labels each row's site; or
+                folder = a folder with one such file for each site, which is called after it.
     [network]   graph = "ring" or another helper of `Network`, with its keywords, over the sites in
                 sorted order; or edges = [["north", "south"], ...] between sites by name.
     [sampler]   name = "dadmms" or another of `starlings samplers`, and its fields; a schedule is a
@@ -21,20 +22,23 @@ from __future__ import annotations
 
 import inspect
 import typing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import pandas as pd
 
 from starlings import models
-from starlings.data import numeric_columns, read_table, site_labels
+from starlings.data import numeric_columns
 from starlings.errors import nearest
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.samplers import SAMPLERS, Decay
 from starlings.sampling import sample
+from starlings.site_data import Moments, SiteFile, SiteFolder, Source, moments, standardised
 from starlings.toml_sections import Key, Pairs, Section, Table, keys_of, read_sections
 
 _REGRESSIONS = ("linear", "logistic", "poisson", "student_t")
@@ -69,8 +73,9 @@ class ModelSection:
 class DataSection:
     """[data]."""
 
-    file: str
-    site: str
+    file: str | None = None
+    site: str | None = None
+    folder: str | None = None
     options: Table = field(default_factory=dict)
 
 
@@ -126,22 +131,42 @@ class Study:
             for name, section in sections.items()
         }
         _check_columns_named(sections["model"], parts["model"])
+        _check_source_named(sections["data"], parts["data"])
         if (parts["network"].graph is None) == (parts["network"].edges is None):
             raise sections["network"].error("needs either `graph` or `edges`, and not both.")
         return cls(Path(path), **parts)
 
-    def make_problem(self) -> Problem:
-        """The model with the rows of the data file, divided by site."""
-        file = self.path.parent / self.data.file
-        frame = read_table(file)
-        X = numeric_columns(frame, self.model.covariates, file)
-        y = numeric_columns(frame, [self.model.outcome], file)[self.model.outcome]
+    @property
+    def source(self) -> Source:
+        """Where the rows are."""
+        if self.data.folder is not None:
+            return SiteFolder(self.path.parent / self.data.folder)
+        assert self.data.file is not None
+        assert self.data.site is not None
+        return SiteFile(self.path.parent / self.data.file, self.data.site)
+
+    def make_problem(
+        self, sites: Sequence[str] | None = None, share: Callable[[Moments], Moments] = dict
+    ) -> Problem:
+        """The model with the rows of all sites, or of some.
+
+        Args:
+            sites: those whose rows are read; all if None.
+            share: brings the moments of all sites together, where others hold the rest.
+        """
+        names = [*self.model.covariates, self.model.outcome]
+        source, rows = self.source, self.source.read(names, sites)
+        rows = {site: numeric_columns(frame, names, source.path) for site, frame in rows.items()}
+        X = pd.concat(rows.values())[self.model.covariates]
         if self.model.standardise:
-            X = _standardised(X, file)
+            own = {site: moments(frame[self.model.covariates]) for site, frame in rows.items()}
+            X = standardised(X, share(own), source.path)
         if self.model.intercept:
             X.insert(0, "intercept", 1.0)
-        sites = site_labels(frame, self.data.site, file)
-        return MODELS[self.model.kind](X, y, sites, **self.model.options)
+        y = pd.concat(rows.values())[self.model.outcome]
+        numbers = np.repeat(np.arange(len(rows)), [len(frame) for frame in rows.values()])
+        numbered = MODELS[self.model.kind](X, y, numbers, **self.model.options)
+        return numbered.renamed(list(rows))
 
     def make_network(self, sites: list[str]) -> Network:
         """The network of the sites of the problem."""
@@ -182,7 +207,7 @@ class Study:
 def _option_keys(section: Section) -> dict[str, Key]:
     """The keys that a section owes to what it chooses: a model, a graph or a sampler."""
     if section.name == "run":
-        return keys_of(sample, besides=SUPPLIED)
+        return keys_of(sample, besides=(*SUPPLIED, "output", "checkpoint", "resume"))
     by_edges = section.name == "network" and "graph" not in section.table
     tuned = section.name == "sampler" and not section.table
     if section.name not in CHOOSERS or by_edges or tuned:
@@ -199,11 +224,11 @@ def _check_columns_named(section: Section, model: ModelSection) -> None:
         raise section.error(f"names the columns {repeated} more than once.")
 
 
-def _standardised(X: pd.DataFrame, file: Path) -> pd.DataFrame:
-    spread = X.std(ddof=0)
-    for name in X.columns[spread == 0]:
-        raise ValueError(f"column {name!r} of {file} is constant and cannot be standardised.")
-    return (X - X.mean()) / spread
+def _check_source_named(section: Section, data: DataSection) -> None:
+    if (data.file is None) == (data.folder is None):
+        raise section.error("needs either `file` or `folder`, and not both.")
+    if (data.file is None) != (data.site is None):
+        raise section.error("needs `site` with a `file`, and not with a `folder`.")
 
 
 def _graph_of(section: Section, sites: list[str], edges: Pairs) -> nx.Graph:

@@ -46,8 +46,6 @@ class Record(NamedTuple):
 
     position: Any
     """(draw, chain, agent, dim), in unconstrained coordinates."""
-    disagreement: Any
-    """(draw, chain): root mean square distance of the agents from their average."""
     residual: Any
     """(draw, chain, agent): the largest residual of the proximal steps since the last draw."""
 
@@ -57,22 +55,23 @@ def no_trouble(shape: tuple[int, ...]) -> jax.Array:
     return jnp.full(shape, NEVER, jnp.int32)
 
 
-def disagreement(positions: jax.Array) -> jax.Array:
+def disagreement(positions: np.ndarray) -> np.ndarray:
     """sqrt(mean_i |x_i - mean x|^2) over the agents, the axis before the last."""
     apart = positions - positions.mean(axis=-2, keepdims=True)
-    return jnp.sqrt(jnp.mean(jnp.sum(apart**2, axis=-1), axis=-1))
+    return np.sqrt(np.mean(np.sum(apart**2, axis=-1), axis=-1))
 
 
 def watch(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
     """The first round at which each agent's iterate stopped being meaningful, and why, as a number:
 
     REASONS x round + reason                                                               (1)
+
+    `positions` are (agent, dim, chain), and everything else is (agent, chain).
     """
-    entries = jnp.moveaxis(jnp.abs(positions), -1, 0)
-    if len(entries) <= FEW_ENTRIES:  # a maximum over a short last axis takes longer than the step
-        size = functools.reduce(jnp.maximum, list(entries))
+    if positions.shape[1] <= FEW_ENTRIES:  # a maximum over a short axis takes longer than the step
+        size = functools.reduce(jnp.maximum, list(jnp.abs(jnp.moveaxis(positions, 1, 0))))
     else:
-        size = entries.max(axis=0)
+        size = jnp.abs(positions).max(axis=1)
     reason = jnp.where(residual > tolerance(positions.dtype), UNCONVERGED, SOUND)
     reason = jnp.where(size > limit, EXPLODED, reason)
     reason = jnp.where(jnp.isfinite(size) & jnp.isfinite(residual), reason, NOT_FINITE)
@@ -128,9 +127,19 @@ class Recording:
 
     def joined(self) -> Record:
         """All draws so far."""
-        return Record(*(np.concatenate(columns) for columns in zip(*self.parts, strict=True)))
+        return self.between(0, self.count)
+
+    def between(self, first: int, last: int) -> Record:
+        """The draws `first` to `last`, the last excluded."""
+        ends = np.cumsum([0, *(len(part.position) for part in self.parts)])
+        wanted = [
+            Record(*(column[max(first - start, 0) : last - start] for column in part))
+            for part, start, end in zip(self.parts, ends[:-1], ends[1:], strict=True)
+            if start < last and end > first
+        ]
+        return Record(*(np.concatenate(columns) for columns in zip(*wanted, strict=True)))
 
     @property
     def count(self) -> int:
         """The number of draws so far."""
-        return sum(len(part.disagreement) for part in self.parts)
+        return sum(len(part.position) for part in self.parts)

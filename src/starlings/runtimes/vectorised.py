@@ -1,14 +1,16 @@
-"""All agents and chains at once, on one machine, under jit.
+"""All agents that a process holds, and all chains, at once under jit.
 
 The loop over rounds runs on the device in chunks. A chunk keeps a bounded number of draws, which
 move to the host before the next chunk starts, so that memory grows only with what is kept. The
 numbers of draws and rounds of a chunk are arguments of the compiled loop, not part of its shape:
 burn-in, sampling and the last short chunk share one compilation.
+
+Inside the loop chains are the last axis of every array, (agent, ..., chain): the messages of an
+agent in all chains are then one row, which is fetched, or sent to another process, as a whole.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +22,9 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from starlings.network import Network
 from starlings.problem import Agent
 from starlings.rounds import Drawn, Round, chain_keys
+from starlings.runtimes.checkpoint import Checkpoint
 from starlings.runtimes.grouping import Groups, each, grouped
+from starlings.runtimes.pacing import Pace, next_chunk
 from starlings.runtimes.recording import (
     FEW_ENTRIES,
     Record,
@@ -34,9 +38,7 @@ from starlings.runtimes.recording import (
 from starlings.runtimes.wiring import Wiring
 
 CHUNK_BYTES = 64 * 2**20
-CHUNK_SECONDS = 0.5
-FIRST_CHUNK_ROUNDS = 8
-NOTHING, AGENTS_LAST = Drawn(), Layout((0, 1))
+NOTHING = Drawn()
 
 Agents = Agent | Groups
 Progress = Callable[[int, float], None]
@@ -51,6 +53,13 @@ class Flock(NamedTuple):
     round: Any
     trouble: Any
     """(chain, agent), see `watch`."""
+
+    def with_chains(self, source: int, destination: int) -> Flock:
+        """With the axis of the chains elsewhere."""
+        states, trouble = jax.tree.map(
+            lambda array: jnp.moveaxis(array, source, destination), (self.states, self.trouble)
+        )
+        return Flock(states, self.round, trouble)
 
 
 def start(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Flock:
@@ -75,22 +84,33 @@ def one_round(
     index: Any,
     keys: Any,
     drawn: Drawn = NOTHING,
+    axis: int = 0,
 ):
-    """One round of every agent of every chain: (states, info)."""
+    """One round of every agent of every chain: (states, info), with the chains along `axis`."""
 
-    def one_chain(states, agent_keys, network_key, shared, private):
+    def one_chain(states, inboxes, agent_keys, network_key, shared, private):
         def one(agent, state, inbox, agent_key, private):
             round = Round(index, agent_key, network_key, Drawn(shared, private))
             return sampler.step(agent, state, inbox, round)
 
-        inboxes = wiring.deliver(jax.vmap(sampler.message)(states))
         return each(agents, one, states, inboxes, agent_keys, private)
 
-    return _every_chain(one_chain, states, keys, drawn)
+    messages = jax.vmap(jax.vmap(sampler.message), in_axes=axis, out_axes=-1)(states)
+    by_agent = messages.reshape(len(messages), -1)
+    inboxes = jax.tree.map(lambda a: a.reshape(messages.shape), wiring.deliver(by_agent))
+    every_chain: Any = jax.vmap(one_chain, in_axes=(axis, -1, 0, 0, -1, -1), out_axes=axis)
+    shared, private = _noise_by_agent(drawn, keys)
+    return every_chain(states, inboxes, *keys, shared, private)
 
 
 def draws_of(
-    sampler: Any, agents: Agents, states: Any, upcoming: Any, keys: Any, drawn: Drawn = NOTHING
+    sampler: Any,
+    agents: Agents,
+    states: Any,
+    upcoming: Any,
+    keys: Any,
+    drawn: Drawn = NOTHING,
+    axis: int = 0,
 ) -> jax.Array:
     """What is recorded of every agent of every chain, (chain, agent, dim)."""
 
@@ -101,35 +121,41 @@ def draws_of(
 
         return each(agents, one, states, agent_keys, private)
 
-    return _every_chain(one_chain, states, keys, drawn)
+    every_chain: Any = jax.vmap(one_chain, in_axes=(axis, 0, 0, -1, -1))
+    shared, private = _noise_by_agent(drawn, keys)
+    return every_chain(states, *keys, shared, private)
 
 
-def _every_chain(one_chain: Callable[..., Any], states: Any, keys: Any, drawn: Drawn) -> Any:
-    by_agent = drawn.private
-    if by_agent is not None:
-        by_agent = by_agent.reshape(-1, *keys[0].shape)
-        few = len(by_agent) <= FEW_ENTRIES  # entry by entry: the compiler leaves the layout alone
-        by_agent = jnp.stack(list(by_agent), -1) if few else jnp.moveaxis(by_agent, 0, -1)
-    return jax.vmap(one_chain)(states, *keys, drawn.shared, by_agent)
-
-
-def noise_ahead(sampler: Any, index: Any, keys: Any, positions: jax.Array) -> Drawn:
-    """The noise of a whole round: shared, (chain, dim), and private, (dim, chain x agent).
+def noise_ahead(sampler: Any, index: Any, keys: Any, like: Any) -> Drawn:
+    """The noise of a whole round: shared, (dim, chain), and private, (dim, agent x chain).
 
     A loop that carries it from one round to the next draws every number once. Left to the compiler
     it would become part of what uses it, and be drawn again at every use: shared noise by every
-    agent, private noise by every entry of a product. With chains and agents along the last axis
+    agent, private noise by every entry of a product. With agents and chains along the last axis
     the processor draws for several of them at once.
     """
-    like, kinds = positions[0, 0], getattr(sampler, "noises", ())
-    shared = jax.vmap(lambda key: Round(index, key, key).shared_noise(like))
-    private = jax.vmap(lambda key: Round(index, key, key).private_noise(like), out_axes=1)
+    kinds = getattr(sampler, "noises", ())
+    shared = jax.vmap(lambda key: Round(index, key, key).shared_noise(like), out_axes=-1)
+    private = jax.vmap(lambda key: Round(index, key, key).private_noise(like), out_axes=-1)
     return Drawn(
         shared(keys[1]) if "shared" in kinds else None,
-        with_layout_constraint(private(keys[0].ravel()), AGENTS_LAST)
-        if "private" in kinds
-        else None,
+        _in_order(private(keys[0].T.ravel())) if "private" in kinds else None,
     )
+
+
+def _noise_by_agent(drawn: Drawn, keys: Any) -> tuple[Any, Any]:
+    """Shared noise, (dim, chain), and private noise as (agent, dim, chain)."""
+    if drawn.private is None:
+        return drawn.shared, None
+    entries = drawn.private.reshape(-1, *keys[0].shape[::-1])
+    few = len(entries) <= FEW_ENTRIES  # entry by entry: the compiler leaves the layout alone
+    by_agent = jnp.stack(list(entries), 1) if few else jnp.moveaxis(entries, 0, 1)
+    return drawn.shared, by_agent
+
+
+def _in_order(array: jax.Array) -> jax.Array:
+    """Keep the last axis contiguous, whatever the compiler would rather do."""
+    return with_layout_constraint(array, Layout(tuple(range(array.ndim))))
 
 
 @partial(jax.jit, static_argnames="capacity", donate_argnames="flock")
@@ -145,36 +171,38 @@ def advance(
     capacity: int,
 ) -> tuple[Flock, Record]:
     """`num_draws` draws of `thin` rounds each; a record of `capacity` holds them."""
+    positions = flock.states.position
+    if isinstance(agents, Agent):
+        agents = jax.vmap(sampler.prepare)(agents)
 
     def noise_of(index):
-        return noise_ahead(sampler, index, keys, flock.states.position)
+        return noise_ahead(sampler, index, keys, positions[0, 0])
 
     def turn(_, carry):
         flock, worst, drawn = carry
         index = flock.round + 1
-        states, info = one_round(sampler, agents, wiring, flock.states, index, keys, drawn)
+        states, info = one_round(sampler, agents, wiring, flock.states, index, keys, drawn, -1)
+        states = jax.tree.map(_in_order, states)
         trouble = watch(flock.trouble, index, states.position, info.residual, limit)
         worst = jnp.maximum(worst, info.residual)
         return Flock(states, index, trouble), worst, noise_of(index + 1)
 
     def keep(i, carry):
         flock, drawn, record = carry
-        start = (flock, jnp.zeros_like(record.residual[0]), drawn)
+        start = (flock, jnp.zeros_like(record.residual[0].T), drawn)
         flock, worst, drawn = jax.lax.fori_loop(0, thin, turn, start)
-        position = draws_of(sampler, agents, flock.states, flock.round + 1, keys, drawn)
-        kept = Record(position, disagreement(position), worst)
+        position = draws_of(sampler, agents, flock.states, flock.round + 1, keys, drawn, -1)
+        kept = Record(position, worst.T)
         return flock, drawn, jax.tree.map(lambda all_, one: all_.at[i].set(one), record, kept)
 
-    empty = empty_record(flock.states.position, capacity)
-    start = (flock, noise_of(flock.round + 1), empty)
+    start = (flock.with_chains(0, -1), noise_of(flock.round + 1), empty_record(positions, capacity))
     flock, _, record = jax.lax.fori_loop(0, num_draws, keep, start)
-    return flock, record
+    return flock.with_chains(-1, 0), record
 
 
 def empty_record(position: jax.Array, capacity: int) -> Record:
     """Room for `capacity` draws of positions (chain, agent, dim)."""
-    chains, agents, _ = position.shape
-    shapes = (position.shape, (chains,), (chains, agents))
+    shapes = (position.shape, position.shape[:2])
     return Record(*(jnp.zeros((capacity, *shape), position.dtype) for shape in shapes))
 
 
@@ -187,53 +215,33 @@ def run(
     schedule: Schedule,
     progress: Progress | None = None,
     limit: float = 1e9,
+    checkpoint: Checkpoint | None = None,
 ) -> Recording:
-    """Run a sampler from positions (chain, agent, dim); Ctrl-C ends it with the draws so far."""
-    chains, size, _ = positions.shape
-    keys = chain_keys(seed, chains, size)
+    """Run a sampler from positions (chain, agent, dim) of the agents that this process holds.
+
+    Ctrl-C ends it with the draws so far. A run with a checkpoint goes on from what is there.
+    """
+    keys = chain_keys(seed, len(positions), network.held)
     capacity = max(1, min(schedule.draws, CHUNK_BYTES // positions.nbytes))
     wiring, groups = Wiring.of(network, positions.dtype), grouped(agents)
     loop = partial(advance, sampler, groups, wiring, keys, limit, capacity=capacity)
-    flock = start(sampler, groups, positions, keys)
-    recording, pace = Recording(), Pace()
+    flock, recording, pace = start(sampler, groups, positions, keys), Recording(), Pace()
+    if checkpoint is not None:
+        flock, recording = checkpoint.restored(flock)
+    every = None if checkpoint is None else checkpoint.every
     try:
-        while int(flock.round) < schedule.burn_in:
-            rounds = min(pace.rounds, schedule.burn_in - int(flock.round))
-            flock, record = pace.timed(rounds, loop, flock, 1, rounds)
-            _check(flock, record, 1, network, sampler, progress)
         while recording.count < schedule.draws:
-            wanted = max(1, pace.rounds // schedule.thin)
-            count = min(wanted, capacity, schedule.draws - recording.count)
-            rounds = count * schedule.thin
-            flock, record = pace.timed(rounds, loop, flock, count, schedule.thin)
-            recording.add(record, count)
-            _check(flock, record, count, network, sampler, progress)
+            chunk = next_chunk(schedule, int(flock.round), pace.rounds, capacity, every)
+            flock, record = pace.timed(chunk.rounds, loop, flock, chunk.draws, chunk.thin)
+            if chunk.is_kept:
+                recording.add(record, chunk.draws)
+            raise_on_trouble(flock.trouble, network.held_names, sampler)
+            if progress is not None:
+                last = disagreement(jax.device_get(record.position[chunk.draws - 1]))
+                progress(int(flock.round), float(last.mean()))
+            if checkpoint is not None and chunk.is_checkpoint:
+                checkpoint.save(flock, recording)
     except KeyboardInterrupt:
         if recording.count == 0:
             raise
     return recording
-
-
-def _check(flock, record, count, network, sampler, progress):
-    raise_on_trouble(flock.trouble, network.names, sampler)
-    if progress is not None:
-        progress(int(flock.round), float(record.disagreement[count - 1].mean()))
-
-
-class Pace:
-    """How many rounds make a chunk of about `CHUNK_SECONDS`, learnt as the run goes."""
-
-    def __init__(self) -> None:
-        self.rounds = FIRST_CHUNK_ROUNDS
-        self.compiled = False
-
-    def timed(self, rounds: int, loop: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a chunk of `rounds`, wait for it, and set the length of the next."""
-        began = time.perf_counter()
-        result = jax.block_until_ready(loop(*arguments))
-        took = time.perf_counter() - began
-        if self.compiled:
-            ideal = rounds * CHUNK_SECONDS / max(took, 1e-6)
-            self.rounds = int(min(max(1, ideal), 10 * self.rounds))
-        self.compiled = True
-        return result

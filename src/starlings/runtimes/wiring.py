@@ -12,12 +12,16 @@ The width makes the least work, in units of one entry of (2), where a gathered m
 
 and is at most `WIDEST`, so that a hub pays for its degree, and nobody else does. (3) adds an
 agent's neighbours up in the order of their numbers; (1) and (2) differ from it by rounding.
+
+A process that holds some of the agents sees those first, and then the others that they hear:
+
+    Cut     fetches the messages of the others, and hands all that are seen to (2) or (3)       (5)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,13 +39,20 @@ class Wiring:
 
     @staticmethod
     def of(network: Network, dtype: Any) -> Wiring:
-        """The form with the least work."""
-        if network.size > 1 and 2 * network.num_edges == network.size * (network.size - 1):
+        """The form with the least work, for the agents that this process holds."""
+        is_complete = 2 * network.num_edges == network.size * (network.size - 1)
+        if network.exchange is None and network.size > 1 and is_complete:
             return Total()
-        work = [_work(network.degrees, width) for width in range(WIDEST + 1)]
-        if network.size <= DENSE_SIZE and network.size**2 < min(work):
-            return Dense.from_network(network, dtype)
-        return Lists.from_network(network, dtype, int(np.argmin(work)))
+        links = Links.of(network)
+        work = [_work(links.degrees, width) for width in range(WIDEST + 1)]
+        dense_work = len(links.degrees) * links.num_visible
+        if network.size <= DENSE_SIZE and dense_work < min(work):
+            wiring: Wiring = Dense.from_links(links, dtype)
+        else:
+            wiring = Lists.from_links(links, dtype, int(np.argmin(work)))
+        if network.exchange is None:
+            return wiring
+        return Cut(wiring, jnp.asarray(network.exchange.outgoing, jnp.int32), network.exchange)
 
     def deliver(self, messages: jax.Array) -> Inbox:
         """The inbox of every agent, from the messages (agent, floats) of one round."""
@@ -50,6 +61,36 @@ class Wiring:
 
 def _work(degrees: np.ndarray, width: int) -> float:
     return GATHER * width * len(degrees) + SCATTER * np.maximum(0, degrees - width).sum()  # (4)
+
+
+class Links(NamedTuple):
+    """Who hears whom, in the order of the receivers and then of the senders.
+
+    Receivers are numbered as they are held; senders as they are seen, the held ones first.
+    """
+
+    receivers: np.ndarray
+    senders: np.ndarray
+    weights: np.ndarray
+    """The Metropolis weight of every link."""
+    own_weights: np.ndarray
+    degrees: np.ndarray
+    """Of the agents that are held."""
+    num_visible: int
+
+    @classmethod
+    def of(cls, network: Network) -> Links:
+        """The links that end at the agents that this process holds."""
+        held, adjacency = network.held, network.adjacency[network.held]
+        elsewhere = [] if network.exchange is None else network.exchange.visible
+        visible = np.concatenate([held, np.asarray(elsewhere, int)])
+        place = np.full(network.size, -1)
+        place[visible] = np.arange(len(visible))
+        degrees = np.diff(adjacency.indptr)
+        receivers, senders = np.repeat(np.arange(len(held)), degrees), adjacency.indices
+        weights = 1.0 / (1.0 + np.maximum(degrees[receivers], network.degrees[senders]))
+        own_weights = network.mixing.diagonal()[held]
+        return cls(receivers, place[senders], weights, own_weights, degrees, len(visible))
 
 
 @jax.tree_util.register_dataclass
@@ -78,10 +119,13 @@ class Dense(Wiring):
     mixing: Any
 
     @classmethod
-    def from_network(cls, network: Network, dtype: Any) -> Dense:
-        """The matrices of a network."""
-        matrices = (network.adjacency, network.mixing)
-        return cls(*(jnp.asarray(matrix.toarray(), dtype) for matrix in matrices))
+    def from_links(cls, links: Links, dtype: Any) -> Dense:
+        """The matrices (agents that are held, agents that are seen)."""
+        adjacency, mixing = np.zeros((2, len(links.degrees), links.num_visible))
+        adjacency[links.receivers, links.senders] = 1.0
+        mixing[links.receivers, links.senders] = links.weights
+        np.fill_diagonal(mixing, links.own_weights)
+        return cls(jnp.asarray(adjacency, dtype), jnp.asarray(mixing, dtype))
 
     def deliver(self, messages: jax.Array) -> Inbox:
         """Products with the matrices."""
@@ -106,32 +150,32 @@ class Lists(Wiring):
     """As many columns have a neighbour for everybody."""
 
     @classmethod
-    def from_network(cls, network: Network, dtype: Any, width: int) -> Lists:
+    def from_links(cls, links: Links, dtype: Any, width: int) -> Lists:
         """The neighbours of every agent in ascending order, the first `width` in columns."""
-        links, degrees = network.adjacency, network.degrees
-        senders, receivers = links.indices, np.repeat(np.arange(network.size), degrees)
-        weights = 1.0 / (1.0 + np.maximum(degrees[receivers], degrees[senders]))
-        rank = np.arange(len(receivers)) - links.indptr[receivers]
-        listed = np.repeat(np.arange(network.size)[None], width, axis=0)
-        listed_weights = np.zeros((width, network.size))
+        receivers, held = links.receivers, len(links.degrees)
+        rank = np.arange(len(receivers)) - (np.cumsum(links.degrees) - links.degrees)[receivers]
+        listed = np.repeat(np.arange(held)[None], width, axis=0)
+        listed_weights = np.zeros((width, held))
         inside = rank < width
-        listed[rank[inside], receivers[inside]] = senders[inside]
-        listed_weights[rank[inside], receivers[inside]] = weights[inside]
+        listed[rank[inside], receivers[inside]] = links.senders[inside]
+        listed_weights[rank[inside], receivers[inside]] = links.weights[inside]
         surplus = None
         if not inside.all():
-            surplus = Edges.of(receivers[~inside], senders[~inside], weights[~inside], dtype)
+            left = (links.receivers[~inside], links.senders[~inside], links.weights[~inside])
+            surplus = Edges.of(*left, held, dtype)
         return cls(
             columns=tuple(jnp.asarray(column, jnp.int32) for column in listed),
             weights=tuple(jnp.asarray(column[:, None], dtype) for column in listed_weights),
-            own_weights=jnp.asarray(network.mixing.diagonal()[:, None], dtype),
+            own_weights=jnp.asarray(links.own_weights[:, None], dtype),
             surplus=surplus,
-            full=int(min(width, degrees.min())),
+            full=int(min(width, links.degrees.min())),
         )
 
     def deliver(self, messages: jax.Array) -> Inbox:
         """Column by column, and then the surplus."""
-        added, mixed = jnp.zeros_like(messages), self.own_weights * messages
-        largest = jnp.full_like(messages, -jnp.inf)
+        own = messages[: len(self.own_weights)]
+        added, mixed = jnp.zeros_like(own), self.own_weights * own
+        largest = jnp.full_like(own, -jnp.inf)
         for k, (column, weight) in enumerate(zip(self.columns, self.weights, strict=True)):
             heard = messages[column]
             is_there = True if k < self.full else weight > 0
@@ -152,22 +196,40 @@ class Edges:
     receivers: Any
     senders: Any
     weights: Any
+    num_receivers: int = field(metadata={"static": True})
 
     @classmethod
-    def of(cls, receivers: Any, senders: Any, weights: Any, dtype: Any) -> Edges:
+    def of(cls, receivers: Any, senders: Any, weights: Any, held: int, dtype: Any) -> Edges:
         """From NumPy arrays."""
         return cls(
             receivers=jnp.asarray(receivers, jnp.int32),
             senders=jnp.asarray(senders, jnp.int32),
             weights=jnp.asarray(weights[:, None], dtype),
+            num_receivers=held,
         )
 
     def deliver(self, messages: jax.Array) -> Inbox:
         """The share of each inbox that comes over these links."""
         sent = messages[self.senders]
-        where = (self.receivers, len(messages), True)
+        where = (self.receivers, self.num_receivers, True)
         return Inbox(
             sum=jax.ops.segment_sum(sent, *where),
             mix=jax.ops.segment_sum(self.weights * sent, *where),
             max=jax.ops.segment_max(sent, *where),
         )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Cut(Wiring):
+    """Eq. (5)."""
+
+    local: Wiring
+    outgoing: Any
+    """The agents whose messages are sent, in the order in which the exchange takes them."""
+    exchange: Any = field(metadata={"static": True})
+
+    def deliver(self, messages: jax.Array) -> Inbox:
+        """What the held agents hear, from the messages of all that are seen."""
+        elsewhere = self.exchange.swap(messages[self.outgoing])
+        return self.local.deliver(jnp.concatenate([messages, elsewhere]))  # (5)

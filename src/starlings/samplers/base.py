@@ -67,6 +67,9 @@ class Sampler(Protocol):
     def message(self, state: Any) -> jax.Array:
         """All that ever leaves an agent: one flat vector of floats."""
 
+    def prepare(self, agent: Agent) -> Agent:
+        """The agent with whatever is the same in all rounds computed, once before the loop."""
+
     def step(self, agent: Agent, state: Any, inbox: Inbox, round: Round) -> tuple[Any, Info]:
         """One round."""
 
@@ -82,6 +85,10 @@ class ExchangesPositions:
         """What every round draws, "shared" or "private": a runtime may then draw it ahead."""
         kinds = {"coherent": ("shared",), "private": ("private",)}
         return kinds.get(getattr(self, "noise", ""), ())
+
+    def prepare(self, agent: Agent) -> Agent:
+        """Nothing."""
+        return agent
 
     def message(self, state: Any) -> jax.Array:
         """The position is all that leaves an agent."""

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from starlings.errors import check_positive
 from starlings.network import Inbox
 from starlings.problem import Agent
+from starlings.proximal import prepared
 from starlings.rounds import Round
 from starlings.samplers.base import Card, ExchangesPositions, Info
 from starlings.samplers.dadmms import DADMMSState, admm_step
@@ -45,6 +46,10 @@ class CADMM(ExchangesPositions):
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
         return DADMMSState(position, jnp.zeros_like(position))
+
+    def prepare(self, agent: Agent) -> Agent:
+        """The matrix of (2) for a quadratic potential."""
+        return prepared(agent, 2 * self.rho * agent.degree)
 
     def step(
         self, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round

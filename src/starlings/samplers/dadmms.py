@@ -40,7 +40,7 @@ import jax.numpy as jnp
 from starlings.errors import check_choice, check_positive
 from starlings.network import Inbox
 from starlings.problem import Agent
-from starlings.proximal import proximal_point
+from starlings.proximal import prepared, proximal_point
 from starlings.rounds import Round
 from starlings.samplers.base import Card, ExchangesPositions, Info, choice
 
@@ -105,6 +105,10 @@ class DADMMS(ExchangesPositions):
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
         return DADMMSState(position, jnp.zeros_like(position))
+
+    def prepare(self, agent: Agent) -> Agent:
+        """The matrix of (2) for a quadratic potential."""
+        return prepared(agent, 2 * self.rho * agent.degree)
 
     def step(
         self, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round

@@ -121,6 +121,10 @@ class Metropolis:
             parents=jnp.ones((), position.dtype),
         )
 
+    def prepare(self, agent: Agent) -> Agent:
+        """Nothing."""
+        return agent
+
     def message(self, state: MetropolisState) -> jax.Array:
         """One number."""
         return state.outgoing[None]

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from starlings.errors import check_positive
 from starlings.network import Inbox
 from starlings.problem import Agent
-from starlings.proximal import proximal_point
+from starlings.proximal import prepared, proximal_point
 from starlings.rounds import Round
 from starlings.samplers.base import Card, Info
 from starlings.samplers.dadmms import coherent_noise
@@ -68,6 +68,10 @@ class MidpointADMMS:
     def init(self, agent: Agent, position: jax.Array, round: Round) -> MidpointState:
         """Start at `position` with p_i = 0."""
         return MidpointState(position, position, jnp.zeros_like(position))
+
+    def prepare(self, agent: Agent) -> Agent:
+        """The matrix of (2) for a quadratic potential."""
+        return prepared(agent, 2 * self.rho * agent.degree)
 
     def message(self, state: MidpointState) -> jax.Array:
         """x_i and y_i."""

@@ -23,7 +23,7 @@ For a Gaussian posterior the agents then are exactly alike, on any graph, and wh
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import jax
@@ -35,6 +35,7 @@ from starlings.frames import frame
 from starlings.gossip import Gossip, Ledger
 from starlings.network import Network
 from starlings.problem import Agent, Problem
+from starlings.samplers import SAMPLERS
 from starlings.tuning.ladder import (
     ADMM_RUNGS,
     EXACTNESS,
@@ -106,6 +107,27 @@ class Tuning:
         if np.isnan(self.predicted_rounds_per_draw):
             return text
         return f"{text}, {self.predicted_rounds_per_draw:.0f} rounds per effective draw"
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What all agents share, in terms that JSON has, and what each keeps to itself."""
+        own = {"linear": self.linear, "quadratic": self.quadratic}
+        shared = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own}
+        settings = {"kind": type(self.sampler).__name__, **asdict(self.sampler)}
+        agreed_on = {"centre": self.centre.tolist(), "scale": self.scale.tolist()}
+        return {**shared, **agreed_on, "sampler": settings, "sent": asdict(self.sent)}, own
+
+    @classmethod
+    def from_parts(cls, shared: dict[str, Any], own: dict[str, np.ndarray]) -> Tuning:
+        """What `parts` was made from."""
+        kinds = {kind.__name__: kind for kind in SAMPLERS.values()}
+        settings = dict(shared["sampler"])
+        again = {
+            "centre": np.array(shared["centre"]),
+            "scale": np.array(shared["scale"]),
+            "sampler": kinds[settings.pop("kind")](**settings),
+            "sent": Ledger(**shared["sent"]),
+        }
+        return cls(**{**shared, **own, **again})
 
     def record(self) -> dict[str, Any]:
         """What belongs to a saved result: not the tilts, which are the agents' own."""

@@ -97,7 +97,7 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     half = length.rounds * getattr(sampler, "cycle", 1) // 2
     schedule = Schedule(draws=length.draws, burn_in=half, thin=half // length.draws)
     agents = tuning.problem(problem).agents(network)
-    start = jax.numpy.zeros((length.chains, problem.num_agents, problem.dim))
+    start = jax.numpy.zeros((length.chains, len(network.held), problem.dim))
     recording = vectorised.run(sampler, agents, network, start, seed, schedule)
     if recording.count < schedule.draws:
         raise KeyboardInterrupt  # half a pilot is of no use, unlike half a run
@@ -108,6 +108,7 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     mean, error = mean_and_error(draws)
     flat = draws.reshape(-1, problem.dim)
     count = max(1.0, float(np.min(flat.var(axis=0) / np.maximum(error, 1e-300) ** 2)))
+    count = float(agreed(gossip, np.array([count]))[0])
     return Pilot(
         mean=agreed(gossip, mean),
         covariance=agreed(gossip, np.atleast_2d(np.cov(flat.T))),

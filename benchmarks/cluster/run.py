@@ -1,0 +1,114 @@
+"""Studies on 1, 2 and 4 processes of one machine: `starlings bench cluster`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from starlings.results import check_writable
+
+from ..posteriors.run import wide_console
+from ..speed.results import SpeedFile
+from ..speed.timing import Settings
+from .report import console_tables, page_text
+from .worker import Case
+
+PROCESSES = (1, 2, 4)
+STRONG = (
+    Case("ring", agents=400, rows=200, dim=8, chains=4, rounds=20),
+    Case("power-law", agents=400, rows=200, dim=8, chains=4, rounds=20),
+    Case("ring", agents=20, rows=5, dim=3, chains=1, rounds=2000),
+)
+WEAK = Case("ring", agents=200, rows=200, dim=8, chains=4, rounds=20)
+"""At each process."""
+QUICK = {"agents": 8, "rows": 5, "chains": 2, "rounds": 5, "repeats": 2}
+OPTIONS = ("--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1")
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def run(output: Path, *, quick: bool = False, page: Path | None = None) -> Path:
+    """Measure, print the tables, and write the page if one is asked for.
+
+    Args:
+        output: the folder of the results file, made if it is not there.
+        quick: small sizes, to try the benchmark itself.
+        page: a Markdown file to write.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    if page is not None:
+        check_writable(page)
+    console, results = wide_console(), SpeedFile(output / "cluster.json")
+    settings = Settings(repeats=QUICK["repeats"] if quick else WEAK.repeats, quick=quick)
+    parts = {
+        "strong": lambda: scaled([[case] * len(PROCESSES) for case in sized(STRONG, quick)]),
+        "weak": lambda: scaled([[grown(c, n) for n in PROCESSES] for c in sized([WEAK], quick)]),
+        "ways": ways,
+    }
+    for name, measure in parts.items():
+        began = time.perf_counter()
+        results.put(name, measure(), settings)
+        console.print(f"{name}: measured in {time.perf_counter() - began:.0f} s")
+    console_tables(results.parts, console)
+    if page is not None:
+        page.write_text(page_text(results.parts), encoding="utf-8")
+    return results.path
+
+
+def sized(cases: Any, quick: bool) -> list[Case]:
+    """The cases, or small ones in their place."""
+    return [replace(case, **QUICK) if quick else case for case in cases]
+
+
+def grown(case: Case, processes: int) -> Case:
+    """As much for each of several processes."""
+    return replace(case, agents=case.agents * processes)
+
+
+def scaled(lines: list[list[Case]]) -> list[dict[str, Any]]:
+    """Rows of every case on every number of processes; a line has one case for each number."""
+    by_processes = [
+        launched(n, "worker", [asdict(line[k]) for line in lines]) for k, n in enumerate(PROCESSES)
+    ]
+    rows = []
+    for i, line in enumerate(lines):
+        for case, found in zip(line, by_processes, strict=True):
+            rows.append({**asdict(case), **found[i]})
+    return rows
+
+
+def ways() -> list[dict[str, Any]]:
+    """Three ways to exchange."""
+    return launched(2, "ways", None)
+
+
+def launched(processes: int, module: str, cases: Any) -> Any:
+    """What a job wrote, with one thread of XLA at each process."""
+    mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if mpiexec is None:
+        raise FileNotFoundError("no mpiexec; install one with `pip install 'starlings[mpi]'`.")
+    with tempfile.TemporaryDirectory() as folder:
+        given, answer = Path(folder) / "cases.json", Path(folder) / "rows.json"
+        given.write_text(json.dumps(cases), "utf-8")
+        arguments = [answer] if cases is None else [given, answer]
+        command = [mpiexec, "-n", processes, *OPTIONS, sys.executable, "-m"]
+        command += [f"benchmarks.cluster.{module}", *arguments]
+        root = Path(__file__).resolve().parents[2]
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=root,
+            env={**os.environ, **AS_ROOT, **ONE_THREAD},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"a job of {processes} processes failed: {done.stderr[-2000:]}")
+        return json.loads(answer.read_text("utf-8"))

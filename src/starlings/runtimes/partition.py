@@ -1,0 +1,97 @@
+"""Which process holds which agents: few links between processes, and like numbers of rows in each.
+
+METIS looks for the division that cuts the fewest links, with each part's rows near the average.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from starlings.errors import check_count
+from starlings.network import Network
+
+IMBALANCE = 30
+"""In thousandths: what METIS may let a part exceed the average by, where it can."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The owner of every agent."""
+
+    owner: np.ndarray
+    rows: np.ndarray
+    """Of every agent."""
+    num_parts: int
+    num_links: int
+    cut: int
+    """Links between agents of different owners."""
+
+    @property
+    def rows_of_parts(self) -> np.ndarray:
+        """The rows of every part."""
+        return np.bincount(self.owner, weights=self.rows, minlength=self.num_parts)
+
+    @property
+    def imbalance(self) -> float:
+        """The rows of the largest part over the average."""
+        return float(self.rows_of_parts.max() / self.rows_of_parts.mean())
+
+    def __str__(self) -> str:
+        agents = np.bincount(self.owner, minlength=self.num_parts)
+        return (
+            f"{self.num_parts} processes with {agents.min()} to {agents.max()} agents each; "
+            f"{self.cut} of {self.num_links} links cross between them; the largest holds "
+            f"{self.imbalance:.2f} times the average number of rows"
+        )
+
+
+def divide(network: Network, num_parts: int, rows: np.ndarray | None = None) -> Partition:
+    """Agents to parts, none of which is empty.
+
+    Args:
+        network: who talks to whom.
+        num_parts: how many processes there are.
+        rows: of every agent, which make its work; alike if None.
+    """
+    check_count(1, num_parts=num_parts)
+    if num_parts > network.size:
+        raise ValueError(
+            f"{num_parts} processes are more than the {network.size} agents; start fewer."
+        )
+    rows = np.ones(network.size, int) if rows is None else np.asarray(rows, int)
+    owner = np.zeros(network.size, int) if num_parts == 1 else _metis(network, num_parts, rows)
+    if len(np.unique(owner)) < num_parts:  # METIS may leave a part of a small network empty
+        owner = _in_order(rows, num_parts)
+    links = network.adjacency
+    ends = np.repeat(np.arange(network.size), network.degrees), links.indices
+    cut = int(np.sum(owner[ends[0]] != owner[ends[1]])) // 2
+    return Partition(owner, rows, num_parts, network.num_edges, cut)
+
+
+def _metis(network: Network, num_parts: int, rows: np.ndarray) -> np.ndarray:
+    try:
+        import pymetis
+    except ImportError:
+        raise ImportError(
+            "dividing a network needs pymetis; install it with `pip install 'starlings[mpi]'`."
+        ) from None
+    links = network.adjacency
+    options = pymetis.Options(ufactor=IMBALANCE, seed=0)
+    return np.array(
+        pymetis.part_graph(
+            num_parts, xadj=links.indptr, adjncy=links.indices, vweights=rows, options=options
+        ).vertex_part
+    )
+
+
+def _in_order(rows: np.ndarray, num_parts: int) -> np.ndarray:
+    """Neighbouring numbers together, with like numbers of rows."""
+    middles = (np.cumsum(rows) - rows / 2) / rows.sum()
+    owner = np.minimum((middles * num_parts).astype(int), num_parts - 1)
+    fewest, most = np.arange(len(rows)) - (len(rows) - num_parts), np.arange(len(rows))
+    owner = np.clip(owner, np.maximum(fewest, 0), np.minimum(most, num_parts - 1))
+    for i in range(1, len(rows)):  # no part is skipped
+        owner[i] = min(owner[i], owner[i - 1] + 1)
+    return owner

@@ -1,0 +1,98 @@
+"""What the processes of an MPI job do in test_mpi.py: `python mpi_job.py WHAT OUTPUT`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+
+import starlings as st
+from conftest import unequal_linear_problem
+from starlings.runtimes.checkpoint import Checkpoint
+from starlings.runtimes.mpi import Cluster
+
+AGENTS, ROUNDS = 10, 200
+GRAPHS = {
+    "ring": lambda: st.Network.ring(AGENTS),
+    "star": lambda: st.Network.star(AGENTS),
+    "complete": lambda: st.Network.complete(AGENTS),
+    "power-law": lambda: st.Network(nx.barabasi_albert_graph(AGENTS, 2, seed=1)),
+}
+SAMPLERS = {
+    "dadmms": st.DADMMS(rho=2.0),
+    "paper": st.DADMMS(rho=2.0, noise="paper", output="iterate"),
+    "cadmm": st.CADMM(rho=2.0),
+    "dsgld": st.DSGLD(step_size=0.002, batch_size=2),
+    "dsghmc": st.DSGHMC(step_size=0.01, friction=7.0, batch_size=2),
+    "dula": st.DULA(step_size=0.002, consensus_step=0.05),
+}
+CASES = {
+    "all": [(sampler, graph) for sampler in SAMPLERS for graph in GRAPHS],
+    "some": [("dadmms", "power-law"), ("paper", "complete"), ("dsghmc", "star")],
+}
+LENGTHS = {"draws": 20, "thin": 10, "burn_in": 0, "chains": 2, "seed": 7}
+
+
+def logistic_problem() -> st.Problem:
+    """Unequal shards: from 2 to 38 rows."""
+    rng = np.random.default_rng(0)
+    sites = np.repeat(np.arange(AGENTS), 2 + 4 * np.arange(AGENTS))
+    X = rng.normal(size=(len(sites), 3))
+    y = rng.random(len(sites)) < 1 / (1 + np.exp(-X.sum(axis=1)))
+    return st.models.logistic_regression(X, y.astype(float), sites)
+
+
+def draws_of(problem: st.Problem, network: st.Network, sampler: str) -> st.Result:
+    """The same run for every number of processes."""
+    return st.sample(problem, network, SAMPLERS[sampler], **LENGTHS, progress=False, check=False)
+
+
+def placed(cluster: Cluster, problem: st.Problem, network: st.Network):
+    """A problem and a network as one process sees them."""
+    network = network.matched_to(problem.sites)
+    network = cluster.place(network, cluster.partition(network, problem.num_rows))
+    held = {site: problem.shards[site] for site in network.held_names}
+    return problem._like(held, None).part_of(problem.sites), network
+
+
+def compare(cluster: Cluster, what: str, output: Path) -> None:
+    """Every case, into one file."""
+    found = {}
+    for sampler, graph in CASES[what]:
+        problem, network = placed(cluster, logistic_problem(), GRAPHS[graph]())
+        result = draws_of(problem, network, sampler)
+        if cluster.is_first:
+            found[f"{sampler} {graph}"] = result.posterior["beta"].values
+    if cluster.is_first:
+        np.savez(output, **found)
+
+
+def fail(cluster: Cluster, what: str, output: Path) -> None:
+    """A process that raises, or that is killed, in the midst of a run."""
+    save, saved = Checkpoint.save, []
+
+    def save_and_fail(self, *arguments):
+        save(self, *arguments)
+        saved.append(1)
+        if len(saved) == 2 and self.rank == 1:
+            if what == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise RuntimeError("no more room")
+
+    if what != "resumed":
+        Checkpoint.save = save_and_fail
+    problem, network = placed(cluster, unequal_linear_problem(), st.Network.ring(6))
+    options = {"checkpoint": f"{output}.run", "checkpoint_every": 40, "output": output}
+    st.sample(problem, network, SAMPLERS["paper"], **LENGTHS, **options, resume=True, check=False)
+
+
+if __name__ == "__main__":
+    what, output = sys.argv[1], Path(sys.argv[2])
+    with Cluster() as cluster:
+        (compare if what in CASES else fail)(cluster, what, output)
+    print(json.dumps({"rank": cluster.rank}))

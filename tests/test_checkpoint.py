@@ -1,0 +1,175 @@
+"""A run that is interrupted and resumed ends with the draws of one that was not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import starlings as st
+from conftest import unequal_linear_problem
+from starlings.runtimes import pacing, vectorised
+from starlings.runtimes.checkpoint import Checkpoint, CheckpointError
+from starlings.runtimes.pacing import next_chunk
+from starlings.runtimes.recording import Schedule
+from starlings.tuning import tune
+
+NETWORK = st.Network.ring(6)
+LENGTHS = {"draws": 60, "burn_in": 35, "thin": 3, "chains": 2, "seed": 4, "progress": False}
+SAMPLERS = {
+    "dadmms": st.DADMMS(rho=2.0),
+    "dsghmc": st.DSGHMC(step_size=0.01, friction=7.0, batch_size=1),
+    "midpoint": st.MidpointADMMS(rho=2.0),
+    "metropolis": st.Metropolis.on(NETWORK, 0.3, "sum"),
+    "tuned": None,
+}
+
+
+class LostError(RuntimeError):
+    pass
+
+
+def lose_after(monkeypatch, chunks: int) -> None:
+    """End the run by an error after so many chunks of a few rounds."""
+    advance, done = vectorised.advance, []
+
+    def lossy(*arguments, **options):
+        done.append(1)
+        if len(done) > chunks:
+            raise LostError
+        return advance(*arguments, **options)
+
+    monkeypatch.setattr(pacing, "CHUNK_SECONDS", 1e-9)
+    monkeypatch.setattr(vectorised, "advance", lossy)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("chunks", [3, 40])
+def test_a_resumed_run_has_the_same_draws(tmp_path, monkeypatch, name, chunks):
+    problem, sampler = unequal_linear_problem(), SAMPLERS[name]
+    settings = {**LENGTHS, "check": False}
+    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 10, **settings}
+    if name == "tuned":  # whose pilots are not to be interrupted
+        st.sample(problem, NETWORK, sampler, **{**kept, "draws": 1})
+        kept["resume"] = True
+    with monkeypatch.context() as during:
+        lose_after(during, chunks)
+        with pytest.raises(LostError):
+            st.sample(problem, NETWORK, sampler, **kept)
+    assert list((tmp_path / "run").glob("state-*.npz"))
+    resumed = st.sample(problem, NETWORK, sampler, **{**kept, "resume": True})
+    whole = st.sample(problem, NETWORK, sampler, **settings)
+    for group in ("posterior", "sample_stats"):
+        assert resumed.tree[group].to_dataset().identical(whole.tree[group].to_dataset())
+
+
+def test_a_finished_run_can_be_prolonged(tmp_path, monkeypatch):
+    problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
+    kept = {"checkpoint": tmp_path / "run", "resume": True}
+    st.sample(problem, NETWORK, sampler, **{**LENGTHS, "draws": 25}, **kept)
+    longer = st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    whole = st.sample(problem, NETWORK, sampler, **LENGTHS)
+    np.testing.assert_array_equal(longer.posterior["beta"], whole.posterior["beta"])
+
+    def never(*_, **__):
+        raise AssertionError("all draws are there")
+
+    monkeypatch.setattr(vectorised, "advance", never)
+    again = st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    np.testing.assert_array_equal(again.posterior["beta"], whole.posterior["beta"])
+
+
+def test_draws_go_to_a_file_slab_by_slab(tmp_path, monkeypatch):
+    problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
+    monkeypatch.setattr("starlings.runs.SLAB_BYTES", 7 * 2 * 6 * 3 * 8)  # seven draws
+    target = tmp_path / "draws.nc"
+    kept = {"output": target, "checkpoint": tmp_path / "run"}
+    opened = st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    whole = st.sample(problem, NETWORK, sampler, **LENGTHS)
+    for group in ("posterior", "sample_stats"):
+        wanted = whole.tree[group].to_dataset()
+        assert st.load(target).tree[group].to_dataset().identical(wanted)
+        assert opened.tree[group].to_dataset().equals(wanted)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_run_is_refused(tmp_path):
+    problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
+    kept = {"checkpoint": tmp_path / "run"}
+    st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    with pytest.raises(CheckpointError, match="holds an unfinished run; resume it"):
+        st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    other = {**LENGTHS, "seed": 5}
+    with pytest.raises(CheckpointError, match="another run: its `seed` is 4, not 5"):
+        st.sample(problem, NETWORK, sampler, **other, **kept, resume=True)
+    with pytest.raises(CheckpointError, match="the rows of site '0' are not those of"):
+        st.sample(unequal_linear_problem(8), NETWORK, sampler, **LENGTHS, **kept, resume=True)
+    with pytest.raises(ValueError, match="`checkpoint_every` must be"):
+        st.sample(problem, NETWORK, sampler, **LENGTHS, checkpoint=tmp_path, checkpoint_every=0)
+
+
+def test_what_only_some_processes_saved_does_not_count(tmp_path):
+    problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
+    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 30}
+    whole = st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    (last,) = (tmp_path / "run").glob("state-*.npz")
+    last.rename(last.with_name(last.name.replace("0-of-1", "0-of-2")))  # and 1-of-2 never came
+    resumed = st.sample(problem, NETWORK, sampler, **LENGTHS, **kept, resume=True)
+    np.testing.assert_array_equal(resumed.posterior["beta"], whole.posterior["beta"])
+
+
+def test_missing_draws_are_named(tmp_path):
+    problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
+    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 30}
+    st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    next((tmp_path / "run").glob("draws-000000000010-*.npz")).unlink()
+    with pytest.raises(CheckpointError, match="draws 10 to 20 are not in"):
+        st.sample(problem, NETWORK, sampler, **LENGTHS, **kept, resume=True)
+
+
+def test_tuning_survives_json():
+    problem = unequal_linear_problem()
+    tuning = tune(problem, NETWORK)
+    shared, own = tuning.parts()
+    again = type(tuning).from_parts(json.loads(json.dumps(shared)), own)
+    assert again.record() == tuning.record()
+    assert again.sampler == tuning.sampler
+    np.testing.assert_array_equal(again.quadratic, tuning.quadratic)
+
+
+@pytest.mark.parametrize("every", [None, 1, 7, 10, 1000])
+@pytest.mark.parametrize("rounds", [1, 8, 100])
+def test_chunks_make_the_whole_schedule_and_meet_every_checkpoint(every, rounds):
+    schedule = Schedule(draws=23, burn_in=31, thin=4)
+    done, draws, checkpoints = 0, 0, []
+    while draws < schedule.draws:
+        chunk = next_chunk(schedule, done, rounds, capacity=5, every=every)
+        assert chunk.rounds <= max(rounds, schedule.thin)
+        assert chunk.draws <= 5
+        done, draws = done + chunk.rounds, draws + chunk.is_kept * chunk.draws
+        if chunk.is_checkpoint:
+            checkpoints.append(done)
+    assert done == schedule.num_rounds
+    others = []
+    done = draws = 0
+    while draws < schedule.draws:
+        chunk = next_chunk(schedule, done, 3, capacity=2, every=every)
+        done, draws = done + chunk.rounds, draws + chunk.is_kept * chunk.draws
+        others += [done] if chunk.is_checkpoint else []
+    assert others == checkpoints  # whatever the pace of a process
+    assert checkpoints[-1] == schedule.num_rounds
+
+
+def test_a_checkpoint_is_whole_or_not_there(tmp_path, monkeypatch):
+    problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
+    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 30}
+
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="no space left"):
+        st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    assert not list((tmp_path / "run").glob("*.npz"))
+    assert Checkpoint(tmp_path / "run", 30, NETWORK, np.zeros(6))._newest() is None
