@@ -32,17 +32,25 @@ SAMPLERS = {
     "dula": st.DULA(step_size=0.002, consensus_step=0.05),
 }
 CASES = {
-    "all": [(sampler, graph) for sampler in SAMPLERS for graph in GRAPHS],
-    "some": [("dadmms", "power-law"), ("paper", "complete"), ("dsghmc", "star")],
+    "all": [("linear", sampler, graph) for sampler in SAMPLERS for graph in GRAPHS],
+    "some": [
+        ("logistic", "dadmms", "power-law"),
+        ("linear", "paper", "complete"),
+        ("linear", "dsghmc", "star"),
+    ],
+    "one": [("linear", "paper", "power-law")],
 }
 LENGTHS = {"draws": 20, "thin": 10, "burn_in": 0, "chains": 2, "seed": 7}
 
 
-def logistic_problem() -> st.Problem:
-    """Unequal shards: from 2 to 38 rows."""
+def problem_of(kind: str) -> st.Problem:
+    """A regression with unequal shards: from 2 to 38 rows."""
     rng = np.random.default_rng(0)
     sites = np.repeat(np.arange(AGENTS), 2 + 4 * np.arange(AGENTS))
     X = rng.normal(size=(len(sites), 3))
+    if kind == "linear":
+        y = X.sum(axis=1) + rng.normal(size=len(sites))
+        return st.models.linear_regression(X, y, sites, noise_std=1.0)
     y = rng.random(len(sites)) < 1 / (1 + np.exp(-X.sum(axis=1)))
     return st.models.logistic_regression(X, y.astype(float), sites)
 
@@ -63,11 +71,11 @@ def placed(cluster: Cluster, problem: st.Problem, network: st.Network):
 def compare(cluster: Cluster, what: str, output: Path) -> None:
     """Every case, into one file."""
     found = {}
-    for sampler, graph in CASES[what]:
-        problem, network = placed(cluster, logistic_problem(), GRAPHS[graph]())
+    for kind, sampler, graph in CASES[what]:
+        problem, network = placed(cluster, problem_of(kind), GRAPHS[graph]())
         result = draws_of(problem, network, sampler)
         if cluster.is_first:
-            found[f"{sampler} {graph}"] = result.posterior["beta"].values
+            found[f"{kind} {sampler} {graph}"] = result.posterior["beta"].values
     if cluster.is_first:
         np.savez(output, **found)
 

@@ -46,14 +46,17 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * wanted.std())
 
 
-@pytest.mark.parametrize(("processes", "what"), [(2, "all"), (3, "some"), (4, "some"), (8, "some")])
+@pytest.mark.parametrize(
+    ("processes", "what"), [(1, "one"), (2, "all"), (3, "one"), (4, "some"), (8, "one")]
+)
 def test_draws_do_not_depend_on_the_number_of_processes(tmp_path, processes, what):
     done = job(processes, what, tmp_path / "draws.npz")
     assert done.returncode == 0, done.stderr
-    found, problem = np.load(tmp_path / "draws.npz"), mpi_job.logistic_problem()
-    for sampler, graph in mpi_job.CASES[what]:
-        wanted = mpi_job.draws_of(problem, mpi_job.GRAPHS[graph](), sampler)
-        assert_same(found[f"{sampler} {graph}"], wanted.posterior["beta"].values)
+    found = np.load(tmp_path / "draws.npz")
+    for kind, sampler, graph in mpi_job.CASES[what]:
+        network = mpi_job.GRAPHS[graph]()
+        wanted = mpi_job.draws_of(mpi_job.problem_of(kind), network, sampler)
+        assert_same(found[f"{kind} {sampler} {graph}"], wanted.posterior["beta"].values)
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +108,9 @@ def test_bad_data_at_one_site_names_process_and_site(tmp_path):
     site = text[-1].split(",")
     (tmp_path / "wards.csv").write_text("\n".join([*text, ",".join([*site[:-1], "7"])]))
     shutil.copy(ROOT / "examples" / "wards.toml", tmp_path / "wards.toml")
-    done = mpi(2, "-m", "starlings", "sample", tmp_path / "wards.toml", "--runtime", "mpi")
+    options = ("--runtime", "mpi", "--output", tmp_path / "draws.nc")
+    done = mpi(2, "-m", "starlings", "sample", tmp_path / "wards.toml", *options)
     assert done.returncode != 0
-    lines = [line for line in done.stderr.splitlines() if line.startswith("Error in process")]
-    assert lines, done.stderr
-    assert all("which holds" in line for line in lines)
+    assert "Error in process" in done.stderr
+    assert "which holds" in done.stderr
+    assert "site 'Elder', rows counted within it: `y` must be 0 or 1, got 7" in done.stderr

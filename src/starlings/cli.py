@@ -140,7 +140,9 @@ def sample(
     cluster = _cluster() if runtime == "mpi" else None
     with cluster or nullcontext():
         plan = Study.read(study)
-        target = check_writable(output if output is not None else plan.output_path())
+        target = output if output is not None else plan.output_path()
+        if cluster is None or cluster.is_first:
+            check_writable(target)
         lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
         settings = plan.run_settings(**lengths, checkpoint_every=checkpoint_every)
         settings |= {"output": target, "checkpoint": f"{target}.run", "resume": resume}

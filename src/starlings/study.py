@@ -165,8 +165,21 @@ class Study:
             X.insert(0, "intercept", 1.0)
         y = pd.concat(rows.values())[self.model.outcome]
         numbers = np.repeat(np.arange(len(rows)), [len(frame) for frame in rows.values()])
-        numbered = MODELS[self.model.kind](X, y, numbers, **self.model.options)
-        return numbered.renamed(list(rows))
+        try:
+            return self._modelled(X, y, numbers).renamed(list(rows))
+        except ValueError:
+            for k, site in enumerate(rows):  # whose fault is it?
+                self._check_site(site, X[numbers == k], y[numbers == k])
+            raise
+
+    def _modelled(self, X: pd.DataFrame, y: pd.Series, sites: np.ndarray) -> Problem:
+        return MODELS[self.model.kind](X, y, sites, **self.model.options)
+
+    def _check_site(self, site: str, X: pd.DataFrame, y: pd.Series) -> None:
+        try:
+            self._modelled(X, y, np.zeros(len(y), int))
+        except ValueError as error:
+            raise ValueError(f"site {site!r}, rows counted within it: {error}") from None
 
     def make_network(self, sites: list[str]) -> Network:
         """The network of the sites of the problem."""

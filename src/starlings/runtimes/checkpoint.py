@@ -31,6 +31,7 @@ from starlings.runtimes.recording import Record, Recording
 STATE = re.compile(r"state-(\d+)-(\d+)-of-(\d+)\.npz")
 DRAWS = re.compile(r"draws-(\d+)-(\d+)-(\d+)-of-(\d+)\.npz")
 TUNING = re.compile(r"tuning-(\d+)-of-(\d+)\.npz")
+RUN, PARTIAL = re.compile(r"run\.json"), re.compile(r".*-of-\d+\.npz\.partial")
 DIGITS = 12
 
 
@@ -64,12 +65,13 @@ class Checkpoint:
     def begin(self, run: Mapping[str, Any], resume: bool) -> None:
         """Make the folder for a new run, or see that the run to be resumed is the same."""
         described, file = json.loads(json.dumps(run)), self.folder / "run.json"
-        kept = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-        if kept and not resume:
+        is_begun = file.is_file() and self._newest() is not None
+        if is_begun and not resume:
             raise CheckpointError(
                 f"{self.folder} holds an unfinished run; resume it, or remove the folder to start "
                 "anew."
             )
+        kept = json.loads(file.read_text("utf-8")) if is_begun else {}
         for name in kept:
             if kept[name] != described.get(name):
                 raise CheckpointError(
@@ -77,8 +79,9 @@ class Checkpoint:
                     f"{described.get(name)}."
                 )
         self.wait()
-        if self.rank == 0:
+        if self.rank == 0 and not is_begun:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._clear()
             self._write(file, lambda partial: partial.write_text(json.dumps(described), "utf-8"))
         self.wait()
 
@@ -141,9 +144,15 @@ class Checkpoint:
         """The run is over, and its draws are elsewhere."""
         self.wait()
         if self.rank == 0:
-            for file in self.folder.iterdir():
+            self._clear()
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+    def _clear(self) -> None:
+        """Remove what belongs to a run, and nothing else that may be in the folder."""
+        for pattern in (RUN, STATE, DRAWS, TUNING, PARTIAL):
+            for file, _ in self._files(pattern):
                 file.unlink()
-            self.folder.rmdir()
 
     def _newest(self) -> tuple[int, list[Path]] | None:
         return _complete([(file, int(m[1]), m[2], m[3]) for file, m in self._files(STATE)])
