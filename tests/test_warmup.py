@@ -19,7 +19,7 @@ from conftest import (
 from starlings.gossip import Gossip
 from starlings.runtimes import vectorised
 from starlings.samplers import Metropolis
-from starlings.tuning import tune, warmup
+from starlings.tuning import mode, tune, warmup
 from starlings.tuning.ladder import POINTS, shared_points
 
 MIXTURE = np.array([[2.0, -1.0], [0.5, 1.0]])
@@ -135,3 +135,35 @@ def test_ctrl_c_ends_a_pilot(monkeypatch):
     monkeypatch.setattr(warmup.vectorised, "run", half)
     with pytest.raises(KeyboardInterrupt):
         warmup.warm_up(problem, tuning, network, seed=0)
+
+
+def test_a_pilot_keeps_the_step_that_was_asked_for():
+    problem, network = long_tailed_problem(), st.Network.path(3)
+    better = warmup.warm_up(problem, tune(problem, network, step=0.11), network, seed=0)
+    assert better.pilots >= 1
+    assert better.wanted_step == 0.11
+    assert better.step <= 0.11 * (1 + 1e-12)
+
+
+def test_a_diagonal_metric_needs_variances_alone(monkeypatch):
+    """Each coordinate has the tails of u; nothing of size dim^2 is sent."""
+    monkeypatch.setattr(mode, "DENSE_DIMENSION", 1)
+
+    def log_likelihood(p, row):
+        return -row["part"] * (0.3 * jnp.sqrt(1 + p["x"] ** 2)).sum()
+
+    shards = [{"part": [part]} for part in (0.1, 0.6, 0.3)]
+    problem = st.Problem(log_likelihood, lambda p: 0.0, {"x": (2,)}, shards)
+    network = st.Network.path(3)
+    better = warmup.warm_up(problem, tune(problem, network), network, seed=0)
+    assert better.pilots >= 1
+    variance = (MIXTURE @ long_tailed_covariance() @ MIXTURE.T)[0, 0]
+    ratio = better.scale**2 / variance
+    assert ratio.shape == (2,)
+    assert np.all((ratio > 1 / warmup.TOLERATED) & (ratio < warmup.TOLERATED))
+
+
+@pytest.mark.parametrize(("variances", "fits"), [((1.0, 1.2), True), ((1.0, 2.5), False)])
+def test_variances_are_judged_one_by_one(variances, fits):
+    found = warmup.Pilot(np.zeros(2), np.array(variances), 500.0, np.zeros((1, 2)), 10.0)
+    assert warmup.fits(found) is fits

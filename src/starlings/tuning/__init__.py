@@ -75,6 +75,8 @@ class Tuning:
     """The tilt A_i of every agent."""
     step: float
     """eta, in units of the posterior's curvature."""
+    wanted_step: float
+    """What was asked for, of which the floor on rho may leave less."""
     sampler: Any
     """A rung of the ladder, as tuned."""
     exactness: str
@@ -189,7 +191,7 @@ def tuned_at(
     agents = problem.affine(centre, scale, *shares).agents(network)
     points = shared_points(agents, POINTS) if points is None else points
     floor = smallest_penalty(gossip, agents, points[:FLOOR_POINTS])
-    rho = max(1 / (4 * network.num_edges * step), floor)  # (2)
+    wanted_step, rho = step, max(1 / (4 * network.num_edges * step), floor)  # (2)
     step = 1 / (4 * network.num_edges * rho)
     rung = exactness
     if exactness == "auto":
@@ -205,6 +207,7 @@ def tuned_at(
         scale,
         *shares,
         step=step,
+        wanted_step=wanted_step,
         sampler=sampler,
         exactness=exactness,
         newton_iterations=iterations,

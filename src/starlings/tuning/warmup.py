@@ -7,7 +7,8 @@ than `FEWEST_DRAWS` of them, or an eigenvalue is outside
 
     (1 - sqrt(d/n))^2 / TOLERATED,     (1 + sqrt(d/n))^2 TOLERATED                          (1)
 
-or an entry of the mean is farther than `FARTHEST_MEAN` from 0. New coordinates then come from
+or an entry of the mean is farther than `FARTHEST_MEAN` from 0. Where the metric is diagonal, S has
+the variances alone, and d is 1 in (1). New coordinates then come from
 
     c <- c + L mean,     L <- L R,   R R' = (n S + PRIOR I) / (n + PRIOR)                   (2)
 
@@ -32,7 +33,7 @@ from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
 from starlings.samplers import Metropolis
 from starlings.stein import mean_and_error
-from starlings.tuning import STEP, Tuning, tuned_at
+from starlings.tuning import Tuning, tuned_at
 from starlings.tuning.ladder import POINTS
 from starlings.tuning.mode import agreed
 
@@ -61,6 +62,7 @@ class Pilot(NamedTuple):
 
     mean: np.ndarray
     covariance: np.ndarray
+    """A matrix, or the variances where the metric is diagonal."""
     effective: float
     """Effective draws."""
     points: np.ndarray
@@ -109,9 +111,11 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     flat = draws.reshape(-1, problem.dim)
     count = max(1.0, float(np.min(flat.var(axis=0) / np.maximum(error, 1e-300) ** 2)))
     count = float(agreed(gossip, np.array([count]))[0])
+    is_diagonal = tuning.scale.ndim == 1
+    spread = flat.var(axis=0, ddof=1) if is_diagonal else np.atleast_2d(np.cov(flat.T))
     return Pilot(
         mean=agreed(gossip, mean),
-        covariance=agreed(gossip, np.atleast_2d(np.cov(flat.T))),
+        covariance=agreed(gossip, spread),
         effective=count,
         points=agreed(gossip, flat[:: len(flat) // POINTS][:POINTS]),
         rounds_per_draw=length.chains * length.draws * schedule.thin / count,
@@ -121,8 +125,10 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
 def fits(found: Pilot) -> bool:
     """Whether the draws of a pilot look like N(0, I)."""
     mean, covariance, count = found.mean, found.covariance, found.effective
-    edge = np.sqrt(len(mean) / count)
-    low, high = np.linalg.eigvalsh(covariance)[[0, -1]]
+    is_diagonal = covariance.ndim == 1
+    edge = np.sqrt((1 if is_diagonal else len(mean)) / count)
+    eigenvalues = np.sort(covariance) if is_diagonal else np.linalg.eigvalsh(covariance)
+    low, high = eigenvalues[[0, -1]]
     least = max(1 - edge, 0) ** 2 / TOLERATED  # (1)
     most = (1 + edge) ** 2 * TOLERATED
     enough = count >= min(2 * len(mean), FEWEST_DRAWS)
@@ -133,10 +139,11 @@ def fits(found: Pilot) -> bool:
 def moved(problem: Problem, tuning: Tuning, gossip: Gossip, found: Pilot) -> Tuning:
     """Tuned anew, to the moments of a pilot, eq. (2)."""
     mean, covariance, count = found.mean, found.covariance, found.effective
-    shrunk = (count * covariance + PRIOR * np.eye(len(mean))) / (count + PRIOR)
+    is_diagonal = covariance.ndim == 1
+    unit = np.ones(len(mean)) if is_diagonal else np.eye(len(mean))
+    shrunk = (count * covariance + PRIOR * unit) / (count + PRIOR)
     centre = tuning.centre + times(tuning.scale, mean)
-    is_diagonal = tuning.scale.ndim == 1
-    root = np.sqrt(np.diag(shrunk)) if is_diagonal else np.linalg.cholesky(shrunk)
+    root = np.sqrt(shrunk) if is_diagonal else np.linalg.cholesky(shrunk)
     scale = tuning.scale * root if is_diagonal else tuning.scale @ root
     points = frame(mean, root, 0).from_original(found.points)
     return retuned(problem, tuning, gossip, centre, scale, points)
@@ -160,7 +167,7 @@ def retuned(
         gossip,
         centre,
         scale,
-        STEP,
+        tuning.wanted_step,
         rung,
         tuning.newton_iterations,
         tuning.pilots + 1,
