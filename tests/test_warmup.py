@@ -68,7 +68,7 @@ def test_a_pilot_finds_better_coordinates_for_long_tails():
 
 
 def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
-    """Levels and parents; the pilot; floods of how many draws, their moments and some of them."""
+    """Levels and parents; the pilot; a flood of how many draws, their moments and some of them."""
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     tuning = tune(problem, network)
     before = dataclasses.replace(tuning.sent)
@@ -77,9 +77,9 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
     np.testing.assert_array_equal(after.scale, tuning.scale)
     links, depth, dim = 14, 2, 3
     setting_up, (chains, rounds, _) = network.size, warmup.ADMM_PILOT
-    assert after.sent.rounds - before.rounds == setting_up + rounds + 4 * depth
+    assert after.sent.rounds - before.rounds == setting_up + rounds + depth
     pilot = rounds * chains * links
-    assert after.sent.messages - before.messages == setting_up * links + pilot + 4 * links
+    assert after.sent.messages - before.messages == setting_up * links + pilot + links
     flooded = 1 + dim + dim**2 + POINTS * dim
     floats = setting_up * links + pilot * dim + links * flooded
     assert after.sent.floats - before.floats == floats

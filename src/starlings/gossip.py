@@ -59,26 +59,27 @@ class Gossip:
         self.depth = self.network.depth
         self.parents = self._count_parents()
 
-    def sum(self, parts: jax.Array) -> jax.Array:
+    def sum(self, parts: Any) -> np.ndarray:
         """The sum of parts (agent, ...) over the agents, as every agent holds it: (agent, ...)."""
-        flat = parts.reshape(len(parts), -1)
+        flat = np.asarray(parts).reshape(len(parts), -1)
         total = _climb(self.wiring, self.level, self.parents, self.depth, flat)
         self.ledger.add(self.depth, self.links, flat.shape[1])
         return self.flood(total).reshape(parts.shape)
 
-    def max(self, values: jax.Array) -> jax.Array:
+    def max(self, values: Any) -> np.ndarray:
         """The largest of values (agent, k) over the agents, entry by entry, at every agent.
 
         No two agents are farther apart than twice the number of levels.
         """
         self.ledger.add(2 * self.depth, 2 * self.depth * self.links, values.shape[1])
-        return _largest(self.wiring, 2 * self.depth, values)
+        return np.asarray(_largest(self.wiring, 2 * self.depth, np.asarray(values)))
 
-    def flood(self, values: jax.Array) -> jax.Array:
+    def flood(self, values: Any) -> np.ndarray:
         """Agent 0's value at every agent."""
-        flat = values.reshape(len(values), -1)
+        flat = np.asarray(values).reshape(len(values), -1)
         self.ledger.add(self.depth, self.links, flat.shape[1])
-        return _descend(self.wiring, self.level, self.depth, flat).reshape(values.shape)
+        flooded = _descend(self.wiring, self.level, self.depth, flat)
+        return np.asarray(flooded).reshape(np.shape(values))
 
     def _flood_levels(self) -> jax.Array:
         """Eq. (1); N - 1 rounds are enough for any graph, and nobody has to know its diameter."""
@@ -88,10 +89,9 @@ class Gossip:
 
     def _count_parents(self) -> jax.Array:
         """How many neighbours are one level nearer to agent 0: each announces its level."""
-        announced = jax.nn.one_hot(self.level, self.depth + 1, dtype=jnp.float64)
-        around = self.wiring.deliver(announced).sum
         self.ledger.add(1, self.links, 1)
-        return around[jnp.arange(len(self.level)), self.level - 1]
+        announced = np.asarray(self.level)[:, None] == np.arange(self.depth + 1)
+        return _announced_below(self.wiring, self.level, announced.astype(float))
 
 
 @jax.jit
@@ -101,6 +101,13 @@ def _levels(wiring: Wiring, numbers: Any, rounds: Any) -> jax.Array:
 
     start = jnp.where(numbers[:, None] == 0, 0.0, jnp.inf)
     return jax.lax.fori_loop(0, rounds, relax, start)[:, 0].astype(int)
+
+
+@jax.jit
+def _announced_below(wiring: Wiring, level: Any, announced: jax.Array) -> jax.Array:
+    """How many neighbours of each agent announce the level below its own."""
+    around = wiring.deliver(announced).sum
+    return around[jnp.arange(len(level)), level - 1]
 
 
 @jax.jit

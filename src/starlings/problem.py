@@ -399,11 +399,16 @@ def _constrained(parameters: Parameters, frame: Frame | None, z: jax.Array) -> d
     return jax.vmap(parameters.constrain)(z)
 
 
+@jax.jit
+def _claimed_and_actual(agents: Agent, quadratic: Quadratic, z: Any) -> tuple[jax.Array, jax.Array]:
+    claimed = jax.vmap(lambda a, q: replace(a, quadratic=q).potential(z))(agents, quadratic)
+    return claimed, jax.vmap(lambda a: a.potential(z))(agents)
+
+
 def _check_quadratic(agents: Agent, quadratic: Quadratic) -> None:
     """Compare eq. (2) with the potentials at a point away from the origin."""
-    z = jnp.asarray(np.random.default_rng(0).normal(size=quadratic.linear.shape[-1]))
-    claimed = jax.vmap(lambda a, q: replace(a, quadratic=q).potential(z))(agents, quadratic)
-    actual = jax.vmap(lambda a: a.potential(z))(agents)
+    z = np.random.default_rng(0).normal(size=quadratic.linear.shape[-1])
+    claimed, actual = _claimed_and_actual(agents, quadratic, z)
     if not np.allclose(claimed, actual, rtol=1e-8, atol=1e-8):
         raise ValueError("`quadratic=True`, but the potentials are not quadratic in z.")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from starlings.threefry import THREEFRY
 
@@ -68,9 +69,14 @@ def chain_keys(seed: int, chains: int, agents: Any) -> tuple[jax.Array, jax.Arra
 
     `agents` is how many there are, or the numbers of some of them.
     """
-    numbers = jax.numpy.arange(agents) if jax.numpy.ndim(agents) == 0 else agents
+    numbers = np.arange(agents) if np.ndim(agents) == 0 else np.asarray(agents)
     root = jax.random.key(seed, impl=THREEFRY)
-    by_chain = jax.vmap(lambda chain: jax.random.fold_in(root, chain))(jax.numpy.arange(chains))
-    streams = jax.vmap(lambda key: jax.vmap(lambda i: jax.random.fold_in(key, 1 + i))(numbers))
-    network_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(by_chain)
-    return streams(by_chain), network_keys
+    return _folded(root, np.arange(chains), numbers)
+
+
+@jax.jit
+def _folded(root: jax.Array, chains: Any, numbers: Any) -> tuple[jax.Array, jax.Array]:
+    fold_in = jax.random.fold_in
+    by_chain = jax.vmap(lambda chain: fold_in(root, chain))(chains)
+    streams = jax.vmap(lambda key: jax.vmap(lambda i: fold_in(key, 1 + i))(numbers))
+    return streams(by_chain), jax.vmap(lambda key: fold_in(key, 0))(by_chain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -224,10 +225,7 @@ def start_positions(
     shape = (chains, problem.num_agents, problem.dim)
     if initial is None:
         like = jax.ShapeDtypeStruct((problem.dim,), dtype)
-        keys = chain_keys(seed, chains, problem.held)
-        noise = Round.shared_noise if in_common else Round.private_noise
-        draw = jax.vmap(lambda a, n: noise(Round(0, a, n), like), in_axes=(0, None))
-        return jax.vmap(draw)(*keys)
+        return _standard_normal(like, in_common, chain_keys(seed, chains, problem.held))
     start = _flat(problem, initial)
     try:
         start = np.broadcast_to(start, shape)
@@ -239,6 +237,14 @@ def start_positions(
     if in_common and np.any(start != start[:, :1]):
         raise ValueError(f"{type(sampler).__name__} needs one `initial` for all agents of a chain.")
     return jnp.asarray(start[:, problem.held], dtype)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _standard_normal(like: Any, in_common: bool, keys: Any) -> jax.Array:
+    """Noise of round 0 for every agent of every chain."""
+    noise = Round.shared_noise if in_common else Round.private_noise
+    draw = jax.vmap(lambda a, n: noise(Round(0, a, n), like), in_axes=(0, None))
+    return jax.vmap(draw)(*keys)
 
 
 def _flat(problem: Problem, initial: Any) -> np.ndarray:

@@ -64,16 +64,20 @@ class Flock(NamedTuple):
 
 def start(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Flock:
     """The states of round 0 at positions (chain, agent, dim)."""
+    states = _first_states(sampler, agents, positions, keys)
+    states = jax.tree.map(jnp.copy, states)  # `advance` donates them, and no buffer twice
+    return Flock(states, jnp.zeros((), jnp.int32), no_trouble(positions.shape[:2]))
 
+
+@jax.jit
+def _first_states(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Any:
     def one_chain(positions, agent_keys, network_key):
         def one(agent, position, agent_key):
             return sampler.init(agent, position, Round(0, agent_key, network_key))
 
         return each(agents, one, positions, agent_keys)
 
-    states = jax.vmap(one_chain)(positions, *keys)
-    states = jax.tree.map(jnp.copy, states)  # `advance` donates them, and no buffer twice
-    return Flock(states, jnp.zeros((), jnp.int32), no_trouble(positions.shape[:2]))
+    return jax.vmap(one_chain)(positions, *keys)
 
 
 def one_round(

@@ -232,7 +232,8 @@ def even_shares(gossip: Gossip, agents: Agent) -> tuple[np.ndarray, np.ndarray]:
 
 def smallest_penalty(gossip: Gossip, agents: Agent, points: np.ndarray) -> float:
     """The floor of eq. (2): each agent finds its own, and the largest floods the network."""
-    needed = jnp.maximum(-_lowest_curvature(agents, points), 0.0) / agents.degree
+    lowest = np.asarray(_lowest_curvature(agents, points))
+    needed = np.maximum(-lowest, 0.0) / np.asarray(agents.degree)
     return float(gossip.max(needed[:, None])[0, 0])
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -96,7 +97,12 @@ def shared_points(agents: Agent, count: int) -> np.ndarray:
     """Standard normal points that are the same at every agent."""
     assert agents.frame is not None
     dim = agents.frame.centre.shape[1]
-    return np.asarray(jax.random.normal(jax.random.key(0), (count, dim)))
+    return np.asarray(_normal(jax.random.key(0), (count, dim)))
+
+
+@partial(jax.jit, static_argnums=1)
+def _normal(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    return jax.random.normal(key, shape)
 
 
 @jax.jit

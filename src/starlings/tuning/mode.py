@@ -165,5 +165,5 @@ def _trial_values(agents: Agent, point: Any, direction: Any) -> jax.Array:
 
 def agreed(gossip: Gossip, value: np.ndarray) -> np.ndarray:
     """The value as agent 0 has it, after it has flooded the network."""
-    copies = jnp.broadcast_to(jnp.asarray(value), (len(gossip.network.held), *np.shape(value)))
-    return np.asarray(gossip.flood(copies)[-1])
+    copies = np.broadcast_to(value, (len(gossip.network.held), *np.shape(value)))
+    return gossip.flood(copies)[-1]

@@ -110,16 +110,16 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     mean, error = mean_and_error(draws)
     flat = draws.reshape(-1, problem.dim)
     count = max(1.0, float(np.min(flat.var(axis=0) / np.maximum(error, 1e-300) ** 2)))
-    count = float(agreed(gossip, np.array([count]))[0])
     is_diagonal = tuning.scale.ndim == 1
     spread = flat.var(axis=0, ddof=1) if is_diagonal else np.atleast_2d(np.cov(flat.T))
-    return Pilot(
-        mean=agreed(gossip, mean),
-        covariance=agreed(gossip, spread),
-        effective=count,
-        points=agreed(gossip, flat[:: len(flat) // POINTS][:POINTS]),
-        rounds_per_draw=length.chains * length.draws * schedule.thin / count,
+    found = (np.array(count), mean, spread, flat[:: len(flat) // POINTS][:POINTS])
+    told = agreed(gossip, np.concatenate([part.ravel() for part in found]))
+    pieces = np.split(told, np.cumsum([part.size for part in found])[:-1])
+    told_count, mean, spread, points = (
+        piece.reshape(part.shape) for piece, part in zip(pieces, found, strict=True)
     )
+    rounds_per_draw = length.chains * length.draws * schedule.thin / float(told_count)
+    return Pilot(mean, spread, float(told_count), points, rounds_per_draw)
 
 
 def fits(found: Pilot) -> bool:
