@@ -13,8 +13,10 @@ import numpy as np
 
 import starlings as st
 from conftest import unequal_linear_problem
+from starlings.runtimes import vectorised
 from starlings.runtimes.checkpoint import Checkpoint
 from starlings.runtimes.mpi import Cluster
+from starlings.runtimes.recording import Trouble
 
 AGENTS, ROUNDS = 10, 200
 GRAPHS = {
@@ -31,6 +33,10 @@ SAMPLERS = {
     "dsghmc": st.DSGHMC(step_size=0.01, friction=7.0, batch_size=2),
     "dula": st.DULA(step_size=0.002, consensus_step=0.05),
 }
+OTHERS = {
+    "midpoint": st.MidpointADMMS(rho=2.0),
+    "metropolis": st.Metropolis(0.3, flood_rounds=AGENTS, decision="sum"),
+}
 CASES = {
     "all": [("linear", sampler, graph) for sampler in SAMPLERS for graph in GRAPHS],
     "some": [
@@ -39,6 +45,7 @@ CASES = {
         ("linear", "dsghmc", "star"),
     ],
     "one": [("linear", "paper", "power-law")],
+    "others": [("linear", "midpoint", "ring"), ("linear", "metropolis", "ring")],
 }
 LENGTHS = {"draws": 20, "thin": 10, "burn_in": 0, "chains": 2, "seed": 7}
 
@@ -57,7 +64,10 @@ def problem_of(kind: str) -> st.Problem:
 
 def draws_of(problem: st.Problem, network: st.Network, sampler: str) -> st.Result:
     """The same run for every number of processes."""
-    return st.sample(problem, network, SAMPLERS[sampler], **LENGTHS, progress=False, check=False)
+    how = {"progress": False, "check": False}
+    if sampler in OTHERS:
+        how |= {"precision": "float32", "initial": np.full(3, 0.5)}
+    return st.sample(problem, network, {**SAMPLERS, **OTHERS}[sampler], **LENGTHS, **how)
 
 
 def placed(cluster: Cluster, problem: st.Problem, network: st.Network):
@@ -88,9 +98,9 @@ def fail(cluster: Cluster, what: str, output: Path) -> None:
         save(self, *arguments)
         saved.append(1)
         if len(saved) == 2 and self.rank == 1:
-            if what == "killed":
-                os.kill(os.getpid(), signal.SIGKILL)
-            raise RuntimeError("no more room")
+            if what != "raised":
+                os.kill(os.getpid(), getattr(signal, what))
+            raise OSError("no more room")
 
     if what != "resumed":
         Checkpoint.save = save_and_fail
@@ -99,8 +109,24 @@ def fail(cluster: Cluster, what: str, output: Path) -> None:
     st.sample(problem, network, SAMPLERS["paper"], **LENGTHS, **options, resume=True, check=False)
 
 
+def diverge(cluster: Cluster, what: str, output: Path) -> None:
+    """A pilot that diverges at one process: all of them turn to Metropolis."""
+    seen = vectorised.first_trouble
+
+    def once(*arguments):
+        vectorised.first_trouble = seen
+        return Trouble(3, "diverged") if cluster.rank == 1 else None
+
+    vectorised.first_trouble = once
+    problem, network = placed(cluster, problem_of("linear"), st.Network.ring(AGENTS))
+    st.sample(problem, network, draws=4, chains=2, burn_in=20, thin=20, output=output)
+
+
 if __name__ == "__main__":
     what, output = sys.argv[1], Path(sys.argv[2])
     with Cluster() as cluster:
-        (compare if what in CASES else fail)(cluster, what, output)
+        if what in CASES:
+            compare(cluster, what, output)
+        else:
+            (diverge if what == "diverged" else fail)(cluster, what, output)
     print(json.dumps({"rank": cluster.rank}))

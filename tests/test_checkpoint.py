@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ from conftest import unequal_linear_problem
 from starlings.runtimes import pacing, vectorised
 from starlings.runtimes.checkpoint import Checkpoint, CheckpointError
 from starlings.runtimes.pacing import next_chunk
-from starlings.runtimes.recording import Schedule
+from starlings.runtimes.recording import Record, Recording, Schedule
 from starlings.tuning import tune
 
 NETWORK = st.Network.ring(6)
@@ -98,13 +99,21 @@ def test_another_run_is_refused(tmp_path):
     problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
     kept = {"checkpoint": tmp_path / "run"}
     st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
-    with pytest.raises(CheckpointError, match="holds an unfinished run; resume it"):
+    with pytest.raises(CheckpointError, match="holds a run; resume it"):
         st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
     other = {**LENGTHS, "seed": 5}
     with pytest.raises(CheckpointError, match="another run: its `seed` is 4, not 5"):
         st.sample(problem, NETWORK, sampler, **other, **kept, resume=True)
-    with pytest.raises(CheckpointError, match="the rows of site '0' are not those of"):
+    with pytest.raises(CheckpointError, match="the rows of site '0', or the model"):
         st.sample(unequal_linear_problem(8), NETWORK, sampler, **LENGTHS, **kept, resume=True)
+    with pytest.raises(CheckpointError, match="its `initial` is None, not"):
+        st.sample(problem, NETWORK, sampler, **LENGTHS, **kept, resume=True, initial=np.zeros(3))
+    shards = {site: (rows["x"], rows["y"]) for site, rows in problem.shards.items()}
+    X, y = (np.concatenate(columns) for columns in zip(*shards.values(), strict=True))
+    sites = np.repeat(list(shards), [len(y) for _, y in shards.values()])
+    narrower = st.models.linear_regression(X, y, sites, noise_std=1.0, prior_var=0.1)
+    with pytest.raises(CheckpointError, match="or the model, are not those of"):
+        st.sample(narrower, NETWORK, sampler, **LENGTHS, **kept, resume=True)
     with pytest.raises(ValueError, match="`checkpoint_every` must be"):
         st.sample(problem, NETWORK, sampler, **LENGTHS, checkpoint=tmp_path, checkpoint_every=0)
 
@@ -172,4 +181,55 @@ def test_a_checkpoint_is_whole_or_not_there(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
     assert not list((tmp_path / "run").glob("*.npz"))
-    assert Checkpoint(tmp_path / "run", 30, NETWORK, np.zeros(6))._newest() is None
+    assert Checkpoint(tmp_path / "run", 30, NETWORK, np.zeros((6, 1)))._newest() is None
+
+
+class Placed:
+    """One of two processes, whose barriers nobody waits at."""
+
+    size, visible, outgoing = 2, np.arange(0), np.arange(0)
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def barrier(self) -> None:
+        pass
+
+
+def flock_at(round: int, agents: int) -> vectorised.Flock:
+    states = (np.full((1, agents, 2), round, np.float32),)
+    return vectorised.Flock(states, np.array(round, np.int32), np.zeros((1, agents), np.int32))
+
+
+def test_a_moment_that_one_process_missed_is_forgotten_by_all(tmp_path):
+    """Twice the job is lost in the midst of checkpoint 100, by one process and then the other."""
+    held = (np.array([0, 2, 3]), np.array([1, 4, 5]))
+    kept = [
+        Checkpoint(tmp_path, 10, NETWORK.placed(some, Placed(rank)), np.zeros((3, 1)))
+        for rank, some in enumerate(held)
+    ]
+    recording = Recording([Record(np.zeros((4, 1, 3, 2)), np.zeros((4, 1, 3)))])
+    for each in kept:
+        each.save(flock_at(90, 3), Recording())
+    state = next(tmp_path.glob("state-*90-1-of-2.npz"))
+    whole = state.read_bytes()
+    kept[0].save(flock_at(100, 3), recording)  # and takes those of 90 for superfluous
+    for _ in range(2):
+        state.write_bytes(whole)
+        state.with_name(state.name.replace("1-of-2", "0-of-2")).write_bytes(
+            _with_agents(whole, held[0])
+        )
+        for each in kept:
+            found, draws = each.restored(flock_at(0, 3))
+            assert int(found.round) == 90
+            assert draws.count == 0
+        assert not list(tmp_path.glob("*100*"))
+        kept[1].saved_draws = 0
+        kept[1].save(flock_at(100, 3), recording)
+
+
+def _with_agents(content: bytes, agents: np.ndarray) -> bytes:
+    arrays = dict(np.load(io.BytesIO(content)))
+    stream = io.BytesIO()
+    np.savez(stream, **{**arrays, "agents": agents})
+    return stream.getvalue()

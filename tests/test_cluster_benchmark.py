@@ -64,4 +64,4 @@ def test_the_page_has_every_part():
     assert "| 3 | 5.0 | 60.0 | 15.0 |" in text
     computing = 1e6 / 1000 * 4e-3 / 400  # eq. (1)
     exchange = 2 * report.LATENCY + 2 * 8 * 8 * 4 / report.BANDWIDTH
-    assert f"| {1 / (computing + exchange):,.0f} |" in text
+    assert f"| {1 / (computing + exchange):,.1f} |" in text

@@ -43,11 +43,12 @@ def job(processes: int, what: str, output: Path) -> subprocess.CompletedProcess[
 
 def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
     """Equal but for rounding, which shapes of compiled loops change: to 1e-10 of the spread."""
-    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * wanted.std())
+    most = 1e-10 if found.dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(found, wanted, rtol=most, atol=most * wanted.std())
 
 
 @pytest.mark.parametrize(
-    ("processes", "what"), [(1, "one"), (2, "all"), (3, "one"), (4, "some"), (8, "one")]
+    ("processes", "what"), [(1, "one"), (2, "all"), (3, "others"), (4, "some"), (8, "one")]
 )
 def test_draws_do_not_depend_on_the_number_of_processes(tmp_path, processes, what):
     done = job(processes, what, tmp_path / "draws.npz")
@@ -86,21 +87,35 @@ def test_a_tuned_study_on_a_cluster_has_the_same_file(tmp_path, tuned):
     assert not (tmp_path / "cluster.nc.run").exists()
 
 
-@pytest.mark.parametrize("what", ["killed", "raised"])
-def test_a_lost_process_ends_the_job_which_others_resume(tmp_path, what):
+@pytest.mark.parametrize(("what", "again"), [("SIGKILL", 3), ("raised", 2), ("SIGINT", None)])
+def test_a_lost_process_ends_the_job_which_others_resume(tmp_path, what, again):
     target = tmp_path / "draws.nc"
     began = time.monotonic()
     failed = job(2, what, target)
     assert time.monotonic() - began < 120  # and no hang
     assert failed.returncode != 0
-    if what == "raised":
-        assert "Error in process 1 of 2: no more room" in failed.stderr
+    said = {"SIGKILL": "Killed", "raised": "Process 1 of 2. Error: no more room"}
+    assert said.get(what, "Process 1 of 2. Unexpected KeyboardInterrupt") in failed.stderr
     assert (tmp_path / "draws.nc.run").is_dir()
     assert not target.exists()
-    resumed = job(3, "resumed", target)
+    if again is None:
+        return
+    resumed = job(again, "resumed", target)
     assert resumed.returncode == 0, resumed.stderr
+    found = st.load(target).posterior["beta"].values
     wanted = mpi_job.draws_of(unequal_linear_problem(), st.Network.ring(6), "paper")
-    assert_same(st.load(target).posterior["beta"].values, wanted.posterior["beta"].values)
+    assert_same(found, wanted.posterior["beta"].values)
+    if again == 2:  # as many as before: the same bits as of a run without a fault
+        undisturbed = job(2, "resumed", tmp_path / "undisturbed.nc")
+        assert undisturbed.returncode == 0, undisturbed.stderr
+        exact = st.load(tmp_path / "undisturbed.nc").posterior["beta"].values
+        np.testing.assert_array_equal(found, exact)
+
+
+def test_a_pilot_that_diverges_somewhere_does_so_everywhere(tmp_path):
+    done = job(2, "diverged", tmp_path / "draws.nc")
+    assert done.returncode == 0, done.stderr
+    assert st.load(tmp_path / "draws.nc").attrs["sampler"] == "Metropolis"
 
 
 def test_bad_data_at_one_site_names_process_and_site(tmp_path):
@@ -111,6 +126,5 @@ def test_bad_data_at_one_site_names_process_and_site(tmp_path):
     options = ("--runtime", "mpi", "--output", tmp_path / "draws.nc")
     done = mpi(2, "-m", "starlings", "sample", tmp_path / "wards.toml", *options)
     assert done.returncode != 0
-    assert "Error in process" in done.stderr
-    assert "which holds" in done.stderr
+    assert ", which holds " in done.stderr
     assert "site 'Elder', rows counted within it: `y` must be 0 or 1, got 7" in done.stderr

@@ -26,6 +26,7 @@ STRONG = (
     Case("ring", agents=400, rows=200, dim=8, chains=4, rounds=20),
     Case("power-law", agents=400, rows=200, dim=8, chains=4, rounds=20),
     Case("ring", agents=20, rows=5, dim=3, chains=1, rounds=2000),
+    Case("ring", agents=16, rows=100_000, dim=8, chains=1, rounds=2),
 )
 WEAK = Case("ring", agents=200, rows=200, dim=8, chains=4, rounds=20)
 """At each process."""

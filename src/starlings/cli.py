@@ -77,22 +77,15 @@ def command(function: Callable[..., None], group: typer.Typer = app) -> Callable
         except Exception as error:
             if os.environ.get("STARLINGS_DEBUG"):
                 raise
-            typer.secho(_in_one_line(error), fg="red", err=True)
+            from starlings.errors import in_one_line
+
+            typer.secho(in_one_line(error), fg="red", err=True)
             raise typer.Exit(1) from None
 
     return group.command()(guarded)
 
 
 bench_command = functools.partial(command, group=bench)
-
-
-def _in_one_line(error: Exception) -> str:
-    from starlings.errors import DivergenceError
-
-    text = " ".join(str(error).split())
-    if isinstance(error, (ValueError, TypeError, OSError, ImportError, DivergenceError)):
-        return f"Error: {text}"
-    return f"Unexpected {type(error).__name__}: {text} (STARLINGS_DEBUG=1 shows where)"
 
 
 @contextmanager
@@ -149,7 +142,9 @@ def sample(
         run = run_alone if cluster is None else functools.partial(run_on, cluster)
         result = run(plan, settings, quiet)
     if result is not None and not quiet:
-        _print_table(summary_table(result))
+        from starlings.runs import CHECKED_BYTES
+
+        _print_table(summary_table(result.within(CHECKED_BYTES)))
         typer.echo(f"{run_summary(result)}\nDraws saved to {target}")
 
 

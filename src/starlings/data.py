@@ -52,14 +52,26 @@ def read_rows(
     return frame
 
 
-def count_rows(path: Path) -> int:
-    """The number of rows of a file, of which no more than one column is read."""
-    if path.suffix == ".parquet":
-        from pyarrow.parquet import read_metadata
+def _one_kind(column: pd.Series) -> pd.Series:
+    """A column that pieces of a file read as unlike kinds, as numbers if they all are, or as text.
 
-        return read_metadata(path).num_rows
-    with path.open(encoding="utf-8") as lines:
-        return sum(bool(line.strip()) for line in lines) - 1
+    A text in rows that are not wanted does not make the others text.
+    """
+    if column.dtype != object:
+        return column
+    try:
+        return pd.to_numeric(column)
+    except (ValueError, TypeError):
+        return column.where(column.isna(), column.astype(str))
+
+
+def column_names(path: Path) -> list[str]:
+    """The columns of a table, of which nothing else is read."""
+    if path.suffix == ".parquet":
+        from pyarrow.parquet import read_schema
+
+        return list(read_schema(path).names)
+    return [str(name) for name in pd.read_csv(path, nrows=0, skipinitialspace=True).columns]
 
 
 class Selection(NamedTuple):
@@ -91,7 +103,8 @@ def _read_csv(
             )
             # The index of a piece are the numbers of its rows.
             kept = [p if is_wanted is None else p[is_wanted[p.index]] for p in pieces]
-            return pd.concat(kept) if kept else known
+            frame = pd.concat(kept) if kept else known
+            return frame.apply(_one_kind)
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
     except pd.errors.ParserWarning:

@@ -57,3 +57,11 @@ def nearest(word: Any, choices: Iterable[str]) -> str:
     """A hint such as " Did you mean 'ring'?", or nothing where no choice is close."""
     close = difflib.get_close_matches(str(word), list(choices), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def in_one_line(error: BaseException) -> str:
+    """What a user is told: the text of an error that is meant for people, or another's kind."""
+    text = " ".join(str(error).split())
+    if isinstance(error, (ValueError, TypeError, OSError, ImportError, DivergenceError)):
+        return f"Error: {text}"
+    return f"Unexpected {type(error).__name__}: {text} (STARLINGS_DEBUG=1 shows where)"

@@ -222,7 +222,7 @@ def _free_look(objective: Objective, point):
     size = jnp.sqrt(gradient @ gradient)
     wanted = jnp.minimum(0.1, jnp.sqrt(size)) * size  # superlinear: solve finer near the optimum
 
-    def product(vector):
+    def bent(vector):
         return jax.jvp(jax.grad(objective.value), (point,), (vector,))[1]
 
     def unfinished(state):
@@ -230,7 +230,7 @@ def _free_look(objective: Objective, point):
         return (left > wanted) & (state.iteration < 2 * point.size) & ~state.stopped
 
     def iterate(state):
-        image = product(state.search)
+        image = bent(state.search)
         bend = state.search @ image
         negative = bend <= 0
         squared = state.residual @ state.residual

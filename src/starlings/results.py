@@ -62,6 +62,17 @@ class Result:
         """
         return check(self.posterior, reference=reference, **recorded_evidence(self.attrs))
 
+    def within(self, most_bytes: int) -> Result:
+        """This result, or one with every so-many-th agent where the draws are larger than that."""
+        step = -(-self.posterior.nbytes // most_bytes)
+        if step <= 1:
+            return self
+        few = {
+            name: self.tree[name].to_dataset().isel(agent=slice(None, None, step))
+            for name in GROUPS
+        }
+        return Result(xr.DataTree.from_dict(few))
+
     def to_arviz(self) -> Any:
         """What the installed ArviZ works on: InferenceData for 0.x, the DataTree for 1.x."""
         import arviz

@@ -22,6 +22,8 @@ from starlings.samplers import CADMM
 FEWEST_CHAINS, FEWEST_DRAWS = 4, 500
 """A shorter run of a chosen sampler is a trial, not worth a warning."""
 SLAB_BYTES = 64 * 2**20
+CHECKED_BYTES = 2**30
+"""Of draws that are looked at in memory; beyond it those of some agents stand for all."""
 
 
 @dataclass
@@ -68,7 +70,7 @@ class Run:
         if "tuning" not in self.notes and is_trial:
             return
         if not isinstance(self.sampler, CADMM):  # which draws nothing
-            warn_if_untrustworthy(result, stacklevel=4)
+            warn_if_untrustworthy(result.within(CHECKED_BYTES), stacklevel=4)
 
     def _slabs(self) -> Iterator[tuple[int, Record | None]]:
         one = self.recording.parts[0].position[:1]

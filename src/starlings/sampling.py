@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,6 +31,10 @@ from starlings.tuning.warmup import warm_up
 
 BURN_IN = 500
 CHECKPOINT_EVERY = 10_000
+EXAMINED_DRAWS = 1000
+"""Of an agent, by Stein's identities."""
+LINE_SECONDS = 10.0
+"""Between lines of progress where there is no terminal."""
 
 
 class InterruptedWarning(UserWarning):
@@ -95,11 +100,15 @@ def sample(
         raise ValueError(f"`seed` must be below 2**63, got {seed}.")
     check_choice(("float64", "float32"), precision=precision)
     network = _matched(problem, network)
+    if sampler is not None:
+        check_sampler(problem, network, sampler)
     kept = None
     if checkpoint is not None:
         lengths = {"chains": chains, "burn_in": burn_in, "thin": thin}
         described = {"sampler": str(sampler), "exactness": exactness, **lengths}
         described |= {"seed": seed, "precision": precision}
+        if initial is not None:
+            described["initial"] = digest({"initial": _flat(problem, initial)})
         kept = _kept(problem, network, checkpoint, checkpoint_every, described, resume)
     tuning = None
     if sampler is None:
@@ -110,7 +119,6 @@ def sample(
         if _is_shown(progress):
             print(tuning.summary(), file=sys.stderr)
     schedule = _schedule(draws, burn_in, thin, sampler, tuning)
-    check_sampler(problem, network, sampler)
     with jax.enable_x64(precision == "float64"):
         agents = problem.agents(network, np.dtype(precision))
         positions = start_positions(problem, sampler, initial, chains, seed, np.dtype(precision))
@@ -128,8 +136,8 @@ def sample(
     if tuning is not None:
         run.notes["tuning"] = tuning.record()
         if check:
-            held = np.moveaxis(recording.joined().position, 0, 1)
-            run.notes["stein"] = examine(problem, network, held).record()
+            some = np.moveaxis(recording.thinned(EXAMINED_DRAWS), 0, 1)
+            run.notes["stein"] = examine(problem, network, some).record()
     result = run.result() if output is None else run.saved(output)
     if kept is not None and output is not None and recording.count == draws:
         kept.remove()
@@ -148,7 +156,9 @@ def _kept(
 ) -> Checkpoint:
     """The folder in which a run is kept, if it is the same run."""
     check_count(1, checkpoint_every=every)
-    digests = np.array([digest(rows) for rows in problem.shards.values()])
+    points = np.random.default_rng(0).normal(scale=0.1, size=(2, problem.dim))
+    rows = [digest(rows) for rows in problem.shards.values()]
+    digests = np.column_stack([rows, *(problem.potentials(point) for point in points)])
     edges = sorted(sorted(map(str, edge)) for edge in network.graph.edges)
     kept = Checkpoint(Path(folder), every, network, digests)
     kept.begin({**described, "sites": network.names, "edges": edges}, resume)
@@ -281,11 +291,30 @@ def _is_shown(progress: bool | None) -> bool:
     return sys.stderr.isatty() if progress is None else progress
 
 
+def _lines(rounds: int) -> vectorised.Progress:
+    """Lines every few seconds, for a log."""
+    began = said = time.monotonic()
+
+    def report(done: int, apart: float) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said < LINE_SECONDS and done < rounds:
+            return
+        said, pace = now, done / max(now - began, 1e-9)
+        text = f"{done:,} of {rounds:,} rounds, {pace:,.0f}/s, disagreement {apart:.3g}"
+        print(text, file=sys.stderr, flush=True)
+
+    return report
+
+
 @contextlib.contextmanager
 def progress_bar(rounds: int, wanted: bool | None) -> Iterator[vectorised.Progress | None]:
     """A bar with rounds, rounds per second and disagreement, or None."""
     if not _is_shown(wanted):
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines(rounds)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
-from starlings.data import READERS, Selection, count_rows, read_rows, site_labels
+from starlings.data import READERS, Selection, column_names, read_rows, site_labels
 from starlings.shards import site_names
 
 Moments = dict[str, np.ndarray]
@@ -62,12 +62,12 @@ class SiteFile:
         labels = self._labels()
         names, numbers = site_names(labels)
         if sites is None:
-            frame = read_rows(self.path, columns)
-            return {site: frame[numbers == k] for k, site in enumerate(names)}
-        wanted = np.isin(numbers, [names.index(site) for site in sites])
+            return _by_site(read_rows(self.path, columns), numbers, names, names)
+        place = {site: k for k, site in enumerate(names)}
+        wanted = np.isin(numbers, [place[site] for site in sites])
         chosen = Selection(self.column, np.unique(labels[wanted]))
-        frame, numbers = read_rows(self.path, columns, wanted, chosen), numbers[wanted]
-        return {site: frame[numbers == names.index(site)] for site in sites}
+        frame = read_rows(self.path, columns, wanted, chosen)
+        return _by_site(frame, numbers[wanted], names, sites)
 
     def _labels(self) -> np.ndarray:
         return site_labels(read_rows(self.path, [self.column]), self.column, self.path)
@@ -82,7 +82,8 @@ class SiteFolder:
     def survey(self) -> Survey:
         """From the names of the files and their numbers of rows."""
         files = self._files()
-        return Survey(list(files), np.array([count_rows(file) for file in files.values()]))
+        counts = [len(read_rows(file, column_names(file)[:1])) for file in files.values()]
+        return Survey(list(files), np.array(counts))
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
         """Only the files of those sites are opened."""
@@ -94,14 +95,24 @@ class SiteFolder:
     def _files(self) -> dict[str, Path]:
         if not self.path.is_dir():
             raise FileNotFoundError(f"no folder of data at {self.path}.")
-        files = sorted(file for file in self.path.iterdir() if file.suffix in READERS)
+        files = [f for f in self.path.iterdir() if f.suffix in READERS and f.name[0] != "."]
         if not files:
             raise ValueError(f"{self.path} has no .csv or .parquet file: one for each site.")
-        names = [file.stem for file in files]
-        if len(set(names)) < len(names):
+        by_name = {file.stem: file for file in files}
+        if len(by_name) < len(files):
+            names = [file.stem for file in files]
             twice = sorted({name for name in names if names.count(name) > 1})
             raise ValueError(f"{self.path} has two files for each of the sites {twice}.")
-        return dict(zip(names, files, strict=True))
+        numbered = all(name.isdecimal() for name in by_name)
+        return {name: by_name[name] for name in sorted(by_name, key=int if numbered else None)}
+
+
+def _by_site(
+    frame: pd.DataFrame, numbers: np.ndarray, names: Sequence[str], wanted: Sequence[str]
+) -> dict[str, pd.DataFrame]:
+    """The rows of each wanted site; `numbers` has the place of each row's site in `names`."""
+    groups = dict(iter(frame.groupby(np.asarray(names)[numbers], sort=False)))
+    return {site: groups[site] for site in wanted}
 
 
 def moments(frame: pd.DataFrame) -> np.ndarray:

@@ -156,7 +156,7 @@ class Study:
         """
         names = [*self.model.covariates, self.model.outcome]
         source, rows = self.source, self.source.read(names, sites)
-        rows = {site: numeric_columns(frame, names, source.path) for site, frame in rows.items()}
+        rows = {site: _checked(site, frame, names, source.path) for site, frame in rows.items()}
         X = pd.concat(rows.values())[self.model.covariates]
         if self.model.standardise:
             own = {site: moments(frame[self.model.covariates]) for site, frame in rows.items()}
@@ -235,6 +235,14 @@ def _check_columns_named(section: Section, model: ModelSection) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise section.error(f"names the columns {repeated} more than once.")
+
+
+def _checked(site: str, frame: pd.DataFrame, names: list[str], source: Path) -> pd.DataFrame:
+    """The rows of one site as numbers, or an error that names it."""
+    try:
+        return numeric_columns(frame, names, source)
+    except ValueError as error:
+        raise ValueError(f"site {site!r}: {error}") from None
 
 
 def _check_source_named(section: Section, data: DataSection) -> None:

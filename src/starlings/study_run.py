@@ -31,7 +31,7 @@ def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool)
     if cluster.is_first and not quiet:
         print(partition, file=sys.stderr)
     problem = plan.make_problem(network.held_names, cluster.merged).part_of(survey.sites)
-    progress = None if cluster.is_first and not quiet else False
+    progress = cluster.is_first and not quiet  # whose terminal is behind the launcher
     return sample(problem, network, plan.make_sampler(), **settings, progress=progress)
 
 

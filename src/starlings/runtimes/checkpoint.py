@@ -15,6 +15,7 @@ agents.
 from __future__ import annotations
 
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +34,8 @@ DRAWS = re.compile(r"draws-(\d+)-(\d+)-(\d+)-of-(\d+)\.npz")
 TUNING = re.compile(r"tuning-(\d+)-of-(\d+)\.npz")
 RUN, PARTIAL = re.compile(r"run\.json"), re.compile(r".*-of-\d+\.npz\.partial")
 DIGITS = 12
+UNNOTICED = 1e-6
+"""A relative change of a digest that is rounding."""
 
 
 class CheckpointError(ValueError):
@@ -47,7 +50,8 @@ class Checkpoint:
         folder: made if it is not there.
         every: rounds from one checkpoint to the next.
         network: which agents this process holds.
-        digests: a number for the rows of each of those, which must not change.
+        digests: numbers for each of those, (agent, numbers), that say what its rows and its model
+            are, and must not change but for rounding.
     """
 
     folder: Path
@@ -68,15 +72,15 @@ class Checkpoint:
         is_begun = file.is_file() and self._newest() is not None
         if is_begun and not resume:
             raise CheckpointError(
-                f"{self.folder} holds an unfinished run; resume it, or remove the folder to start "
-                "anew."
+                f"{self.folder} holds a run; resume it, or remove the folder to start anew."
             )
         kept = json.loads(file.read_text("utf-8")) if is_begun else {}
-        for name in kept:
-            if kept[name] != described.get(name):
+        for name in {**kept, **described} if kept else ():
+            before, now = kept.get(name), described.get(name)
+            if before != now:
                 raise CheckpointError(
-                    f"{self.folder} holds another run: its `{name}` is {kept[name]}, not "
-                    f"{described.get(name)}."
+                    f"{self.folder} holds another run: its `{name}` is {_short(before)}, not "
+                    f"{_short(now)}."
                 )
         self.wait()
         if self.rank == 0 and not is_begun:
@@ -97,23 +101,27 @@ class Checkpoint:
         whole = {"trouble": flock.trouble, "digests": self.digests, **leaves}
         self._save_arrays(f"state-{round:0{DIGITS}d}", count=np.array(count), **whole)
         self.wait()  # all have saved this round: no older one is needed
-        for file, match in self._files(STATE):
-            if int(match[1]) < round and self.rank == 0:
-                file.unlink(missing_ok=True)
+        if self.rank == 0:
+            for file in [file for file, match in self._files(STATE) if int(match[1]) < round]:
+                file.unlink()
 
     def restored(self, flock: Any) -> tuple[Any, Recording]:
         """The newest moment that all processes had saved, or the beginning, which is `flock`."""
         found = self._newest()
         if found is None:
-            self._forget_draws_from(0)
+            self._forget_after(-1, 0)
             return flock, Recording()
         round, files = found
-        count = int(np.load(files[0])["count"])
-        self._forget_draws_from(count)
-        changed = self._assembled(files, "digests", 0) != self.digests
-        if np.any(changed):
-            site = self.network.held_names[int(np.argmax(changed))]
-            raise CheckpointError(f"the rows of site {site!r} are not those of {self.folder}.")
+        with np.load(files[0]) as arrays:
+            count = int(arrays["count"])
+        self._forget_after(round, count)
+        before = self._assembled(files, "digests", 0)
+        same = np.isclose(before, self.digests, rtol=UNNOTICED, atol=0, equal_nan=True).all(axis=1)
+        if not same.all():
+            site = self.network.held_names[int(np.argmin(same))]
+            raise CheckpointError(
+                f"the rows of site {site!r}, or the model, are not those of {self.folder}."
+            )
         leaves, shape = jax.tree.flatten(flock.states)
         states = [
             jax.numpy.asarray(self._assembled(files, f"leaf_{i}", 1), leaf.dtype)
@@ -174,11 +182,13 @@ class Checkpoint:
             raise CheckpointError(f"draws from {recording.count} on are not in {self.folder}.")
         return recording
 
-    def _forget_draws_from(self, count: int) -> None:
-        """Remove draws that some processes had saved after the last moment common to all."""
+    def _forget_after(self, round: int, count: int) -> None:
+        """Remove what some processes had saved after the last moment common to all."""
         self.wait()
-        for file, match in self._files(DRAWS):
-            if int(match[1]) >= count and self.rank == 0:
+        if self.rank == 0:
+            late = [file for file, match in self._files(STATE) if int(match[1]) > round]
+            late += [file for file, match in self._files(DRAWS) if int(match[1]) >= count]
+            for file in late:
                 file.unlink()
         self.wait()
 
@@ -203,6 +213,7 @@ class Checkpoint:
         def write(partial: Path) -> None:
             with partial.open("wb") as stream:
                 np.savez(stream, agents=self.network.held, **arrays)
+                os.fsync(stream.fileno())
 
         self._write(file, write)
 
@@ -225,6 +236,11 @@ def _complete(files: list[tuple[Path, int, str, str]]) -> tuple[int, list[Path]]
         groups.setdefault((round, int(size)), []).append(file)
     whole = {round: group for (round, size), group in groups.items() if len(group) == size}
     return max(whole.items()) if whole else None
+
+
+def _short(value: Any, most: int = 100) -> str:
+    text = str(value)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def digest(rows: Mapping[str, np.ndarray]) -> int:

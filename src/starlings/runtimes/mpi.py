@@ -9,14 +9,15 @@ in each round:
 by a neighbourhood collective on a communicator that knows which processes are neighbours. It is
 called from inside the compiled loop (see `foreign`), so that nothing but (1) is ever waited for.
 
-The noise of an agent has an address that does not depend on where it is held (see `rounds`), and
-the neighbours of an agent are added up in the order of their numbers, so that the draws do not
-depend on the number of processes but for the rounding of differently shaped compiled loops.
+The noise of an agent has an address that does not depend on where it is held (see `rounds`), so
+that the draws do not depend on the number of processes but for rounding: sums over neighbours and
+over rows are made in another order where arrays have other shapes.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import sys
 import time
@@ -27,9 +28,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from starlings.errors import in_one_line
 from starlings.network import Network
 from starlings.runtimes import foreign
 from starlings.runtimes.partition import Partition, divide
+from starlings.runtimes.recording import Trouble
+
+HEAD_START = 1.0
+"""Seconds that the other processes leave the first one to speak."""
+LAUNCHERS = ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 _numbers = itertools.count()
 
@@ -44,9 +51,10 @@ class Cluster:
         self.size: int = self.world.Get_size()
         self.where = ""
         """What an error says about this process besides its number."""
-        neighbours = self.world.Split_type(mpi.COMM_TYPE_SHARED).Get_size()
-        cores = len(os.sched_getaffinity(0))
-        os.environ.setdefault("NPROC", str(max(1, cores // neighbours)))  # threads of XLA
+        _refuse_singletons(self.size)
+        on_this_machine = self.world.Split_type(mpi.COMM_TYPE_SHARED).Get_size()
+        os.environ.setdefault("NPROC", str(_own_cores(on_this_machine)))  # threads of XLA
+        jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_cpu_enable_async_dispatch", False)  # exchanges in program order
 
     def __enter__(self) -> Cluster:
@@ -57,10 +65,11 @@ class Cluster:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is None or self.size == 1:
             return
+        if not self.is_first:
+            time.sleep(HEAD_START)  # an error of all processes is said once
         if os.environ.get("STARLINGS_DEBUG"):
             traceback.print_exception(error)
-        text = " ".join(str(error).split()) or type(error).__name__
-        said = f"Error in process {self.rank} of {self.size}{self.where}: {text}"
+        said = f"Process {self.rank} of {self.size}{self.where}. {in_one_line(error)}"
         print(said, file=sys.stderr, flush=True)
         self.world.Abort(1)
 
@@ -109,7 +118,7 @@ class Exchange:
         self._sent = _counts_and_places(outgoing)
         self._received = _counts_and_places(incoming)
         self._bytes_at = _import_mpi().buffer.fromaddress
-        self.seconds, self.rounds, self.bytes_sent = 0.0, 0, 0
+        self.seconds, self.least_seconds, self.rounds, self.bytes_sent = 0.0, math.inf, 0, 0
         self.name = f"starlings_exchange_{next(_numbers)}"
         foreign.register(self.name, self._swap)
 
@@ -118,8 +127,8 @@ class Exchange:
         return foreign.call(self.name, messages, len(self.visible))
 
     def _swap(self, source: int, target: int, row_bytes: int) -> None:
-        began = time.perf_counter()
         try:
+            began = time.perf_counter()
             sent, received = self._sent * row_bytes, self._received * row_bytes
             total = len(self.outgoing) * row_bytes
             self.graph.Neighbor_alltoallv(
@@ -129,12 +138,28 @@ class Exchange:
                     (received[0], received[1]),
                 ],
             )
+            took = time.perf_counter() - began
+            self.seconds, self.least_seconds = self.seconds + took, min(self.least_seconds, took)
+            self.rounds, self.bytes_sent = self.rounds + 1, self.bytes_sent + total
         except BaseException:  # nobody else would hear of it
             traceback.print_exc()
             self.world.Abort(1)
-        self.seconds += time.perf_counter() - began
-        self.rounds += 1
-        self.bytes_sent += total
+
+    def told(self, value: Any) -> Any:
+        """A small value as the first process has it."""
+        return self.world.bcast(value, root=0)
+
+    def earliest(self, trouble: Trouble | None) -> Trouble | None:
+        """The first trouble of any process, so that all stop for it together."""
+        found = [each for each in self.world.allgather(trouble) if each is not None]
+        return min(found) if found else None
+
+    def disagreement(self, positions: np.ndarray) -> float:
+        """Of positions (chain, agent, dim) of all agents, the mean over the chains."""
+        size = len(self.owner)
+        mean = self.world.allreduce(positions.sum(axis=1)) / size
+        apart = ((positions - mean[:, None]) ** 2).sum(axis=(1, 2))
+        return float(np.sqrt(self.world.allreduce(apart) / size).mean())
 
     def gather(self, values: np.ndarray, axis: int) -> np.ndarray | None:
         """Values of the agents here, along one axis, as those of all agents, at the first process.
@@ -144,10 +169,11 @@ class Exchange:
         own = np.ascontiguousarray(np.moveaxis(values, axis, 0))
         row = own[0].size
         counts = np.bincount(self.owner, minlength=self.size) * row
-        everything = np.empty((len(self.owner), *own.shape[1:]), own.dtype)
-        self.world.Gatherv(own, [everything, counts] if self.rank == 0 else None, root=0)
         if self.rank != 0:
+            self.world.Gatherv(own, None, root=0)
             return None
+        everything = np.empty((len(self.owner), *own.shape[1:]), own.dtype)
+        self.world.Gatherv(own, [everything, counts], root=0)
         order = np.argsort(self.owner, kind="stable")
         ordered = np.empty_like(everything)
         ordered[order] = everything
@@ -162,6 +188,24 @@ def _counts_and_places(lists: list[np.ndarray]) -> np.ndarray:
     """The lengths of lists that follow one another, and where each begins: (2, lists)."""
     counts = np.array([len(numbers) for numbers in lists], int)
     return np.stack([counts, np.cumsum(counts) - counts])
+
+
+def _refuse_singletons(size: int) -> None:
+    """A launcher that this MPI does not know starts many jobs of one process each."""
+    for variable in LAUNCHERS:
+        started = os.environ.get(variable, "1")
+        if size == 1 and started.isdecimal() and int(started) > 1:
+            raise ValueError(
+                f"{variable} says {started} processes, but MPI knows of one: the launcher and the "
+                "MPI that mpi4py uses do not fit (with Slurm, try `srun --mpi=pmix`)."
+            )
+
+
+def _own_cores(processes: int) -> int:
+    """The cores of this process, which may have its own or share all of them with some others."""
+    every = os.cpu_count() or 1
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
+    return own if own < every else max(1, own // processes)
 
 
 def _import_mpi() -> Any:

@@ -1,6 +1,9 @@
 """Which process holds which agents: few links between processes, and like numbers of rows in each.
 
-METIS looks for the division that cuts the fewest links, with each part's rows near the average.
+METIS looks for the division that cuts the fewest links, with each part's rows near the average. Of
+a small network it is compared with two simple ones: agents in the order of their numbers, and the
+largest first to whoever has the fewest rows. Taken is the one with the fewest links cut of those
+whose largest part is at most `UNEVEN` times the average, or of those that come nearest to it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,11 @@ from starlings.network import Network
 
 IMBALANCE = 30
 """In thousandths: what METIS may let a part exceed the average by, where it can."""
+UNEVEN = 1.05
+SMALL = 1000
+"""Agents of a network for which the simple divisions are tried."""
+FEWEST = 4
+"""Agents for each part below which METIS has nothing to choose from."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,21 @@ def divide(network: Network, num_parts: int, rows: np.ndarray | None = None) -> 
             f"{num_parts} processes are more than the {network.size} agents; start fewer."
         )
     rows = np.ones(network.size, int) if rows is None else np.asarray(rows, int)
-    owner = np.zeros(network.size, int) if num_parts == 1 else _metis(network, num_parts, rows)
-    if len(np.unique(owner)) < num_parts:  # METIS may leave a part of a small network empty
-        owner = _in_order(rows, num_parts)
-    links = network.adjacency
-    ends = np.repeat(np.arange(network.size), network.degrees), links.indices
-    cut = int(np.sum(owner[ends[0]] != owner[ends[1]])) // 2
+    if rows.shape != (network.size,) or rows.min() < 1:
+        raise ValueError(f"`rows` must be {network.size} numbers from 1 up, got {rows}.")
+    owners = []
+    if num_parts > 1 and network.size >= FEWEST * num_parts:
+        owners.append(_metis(network, num_parts, rows))
+    if network.size <= SMALL or not owners:
+        owners += [_in_order(rows, num_parts), _largest_first(rows, num_parts)]
+    whole = [owner for owner in owners if len(np.unique(owner)) == num_parts]
+    found = [_partition(network, owner, rows, num_parts) for owner in whole]
+    return min(found, key=lambda each: (max(each.imbalance, UNEVEN), each.cut))
+
+
+def _partition(network: Network, owner: np.ndarray, rows: np.ndarray, num_parts: int) -> Partition:
+    senders = np.repeat(np.arange(network.size), network.degrees)
+    cut = int(np.sum(owner[senders] != owner[network.adjacency.indices])) // 2
     return Partition(owner, rows, num_parts, network.num_edges, cut)
 
 
@@ -77,13 +94,19 @@ def _metis(network: Network, num_parts: int, rows: np.ndarray) -> np.ndarray:
         raise ImportError(
             "dividing a network needs pymetis; install it with `pip install 'starlings[mpi]'`."
         ) from None
-    links = network.adjacency
+    links = pymetis.CSRAdjacency(network.adjacency.indptr, network.adjacency.indices)
     options = pymetis.Options(ufactor=IMBALANCE, seed=0)
-    return np.array(
-        pymetis.part_graph(
-            num_parts, xadj=links.indptr, adjncy=links.indices, vweights=rows, options=options
-        ).vertex_part
-    )
+    found = pymetis.part_graph(num_parts, adjacency=links, vweights=rows, options=options)
+    return np.array(found.vertex_part)
+
+
+def _largest_first(rows: np.ndarray, num_parts: int) -> np.ndarray:
+    """Each agent to the part with the fewest rows so far."""
+    owner, load = np.zeros(len(rows), int), np.zeros(num_parts)
+    for agent in np.argsort(-rows, kind="stable"):
+        owner[agent] = load.argmin()
+        load[owner[agent]] += rows[agent]
+    return owner
 
 
 def _in_order(rows: np.ndarray, num_parts: int) -> np.ndarray:

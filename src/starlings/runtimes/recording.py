@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.errors import DivergenceError, check_count
+from starlings.errors import check_count
 from starlings.proximal import tolerance
 
 SOUND, UNCONVERGED, EXPLODED, NOT_FINITE = range(4)
@@ -79,11 +79,19 @@ def watch(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
     return jnp.minimum(trouble, now.astype(trouble.dtype))
 
 
-def raise_on_trouble(trouble: Any, names: list[str], sampler: Any) -> None:
-    """Stop the run at the earliest trouble, naming the round, the agent and the likely cause."""
+class Trouble(NamedTuple):
+    """What went wrong first."""
+
+    round: int
+    text: str
+    """Names the round, the agent and the likely cause."""
+
+
+def first_trouble(trouble: Any, names: list[str], sampler: Any) -> Trouble | None:
+    """The earliest trouble of (chain, agent), if there is any."""
     first = np.asarray(trouble)
     if first.min() == NEVER:
-        return
+        return None
     chain, agent = np.unravel_index(first.argmin(), first.shape)
     round, reason = divmod(int(first[chain, agent]), REASONS)
     what = {
@@ -91,10 +99,11 @@ def raise_on_trouble(trouble: Any, names: list[str], sampler: Any) -> None:
         EXPLODED: "its position exploded",
         NOT_FINITE: "its position is no longer finite",
     }[reason]
-    raise DivergenceError(
+    return Trouble(
+        round,
         f"agent {names[agent]!r} diverged in round {round} of chain {chain}: "
         f"{what}. "
-        f"{_likely_cause(sampler, reason)}"
+        f"{_likely_cause(sampler, reason)}",
     )
 
 
@@ -138,6 +147,18 @@ class Recording:
             if start < last and end > first
         ]
         return Record(*(np.concatenate(columns) for columns in zip(*wanted, strict=True)))
+
+    def thinned(self, most: int) -> np.ndarray:
+        """Positions of every so-many-th draw, (draw, chain, agent, dim): of all chains `most`."""
+        chains = self.parts[0].position.shape[1]
+        step, places = -(-chains * self.count // most), np.arange(self.count)
+        ends = np.cumsum([len(part.position) for part in self.parts])[:-1]
+        wanted = np.split(places % step == 0, ends)
+        return np.concatenate([p.position[w] for p, w in zip(self.parts, wanted, strict=True)])
+
+    def cut(self, draws: int) -> Recording:
+        """The first draws alone, if there are more."""
+        return self if self.count <= draws else Recording([self.between(0, draws)])
 
     @property
     def count(self) -> int:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 
+from starlings.errors import DivergenceError
 from starlings.network import Network
 from starlings.problem import Agent
 from starlings.rounds import Drawn, Round, chain_keys
@@ -30,9 +31,10 @@ from starlings.runtimes.recording import (
     Record,
     Recording,
     Schedule,
+    Trouble,
     disagreement,
+    first_trouble,
     no_trouble,
-    raise_on_trouble,
     watch,
 )
 from starlings.runtimes.wiring import Wiring
@@ -226,26 +228,47 @@ def run(
     Ctrl-C ends it with the draws so far. A run with a checkpoint goes on from what is there.
     """
     keys = chain_keys(seed, len(positions), network.held)
-    capacity = max(1, min(schedule.draws, CHUNK_BYTES // positions.nbytes))
+    draw_bytes = positions.nbytes // len(network.held) * network.size
+    capacity = max(1, min(schedule.draws, CHUNK_BYTES // draw_bytes))
     wiring, groups = Wiring.of(network, positions.dtype), grouped(agents)
     loop = partial(advance, sampler, groups, wiring, keys, limit, capacity=capacity)
     flock, recording, pace = start(sampler, groups, positions, keys), Recording(), Pace()
     if checkpoint is not None:
         flock, recording = checkpoint.restored(flock)
     every = None if checkpoint is None else checkpoint.every
+    others = Alone() if network.exchange is None else network.exchange
     try:
         while recording.count < schedule.draws:
-            chunk = next_chunk(schedule, int(flock.round), pace.rounds, capacity, every)
+            rounds = others.told(pace.rounds)  # chunks are the same at all processes
+            chunk = next_chunk(schedule, int(flock.round), rounds, capacity, every)
             flock, record = pace.timed(chunk.rounds, loop, flock, chunk.draws, chunk.thin)
             if chunk.is_kept:
                 recording.add(record, chunk.draws)
-            raise_on_trouble(flock.trouble, network.held_names, sampler)
+            trouble = others.earliest(first_trouble(flock.trouble, network.held_names, sampler))
+            if trouble is not None:
+                raise DivergenceError(trouble.text)
+            apart = others.disagreement(jax.device_get(record.position[chunk.draws - 1]))
             if progress is not None:
-                last = disagreement(jax.device_get(record.position[chunk.draws - 1]))
-                progress(int(flock.round), float(last.mean()))
+                progress(int(flock.round), apart)
             if checkpoint is not None and chunk.is_checkpoint:
                 checkpoint.save(flock, recording)
     except KeyboardInterrupt:
-        if recording.count == 0:
+        if recording.count == 0 or network.exchange is not None:  # processes stop at other rounds
             raise
-    return recording
+    return recording.cut(schedule.draws)
+
+
+class Alone:
+    """What one process by itself hears from all the others."""
+
+    def told(self, value: Any) -> Any:
+        """What the first process says."""
+        return value
+
+    def earliest(self, trouble: Trouble | None) -> Trouble | None:
+        """The first trouble of any process."""
+        return trouble
+
+    def disagreement(self, positions: Any) -> float:
+        """Of positions (chain, agent, dim), the mean over the chains."""
+        return float(disagreement(positions).mean())
