@@ -23,7 +23,6 @@ import numpy as np
 import starlings as st
 from starlings.rounds import chain_keys
 from starlings.runtimes import vectorised
-from starlings.runtimes.grouping import grouped
 from starlings.runtimes.mpi import Cluster
 from starlings.sampling import start_positions
 
@@ -75,8 +74,8 @@ class Job:
         self.network = cluster.place(whole, self.partition)
         problem = case.problem(self.network.held)
         with jax.enable_x64(True):
-            agents = grouped(problem.agents(self.network))
             self.sampler = st.DADMMS(RHO)
+            agents = vectorised.prepared(self.sampler, problem.agents(self.network))
             keys = chain_keys(0, case.chains, self.network.held)
             wiring = vectorised.Wiring.of(self.network, np.float64)
             start = start_positions(problem, self.sampler, None, case.chains, 0, np.float64)

@@ -21,7 +21,6 @@ import numpy as np
 import starlings as st
 from starlings.rounds import chain_keys
 from starlings.runtimes import vectorised
-from starlings.runtimes.grouping import grouped
 from starlings.sampling import start_positions
 
 Run = Callable[[int], None]
@@ -68,7 +67,8 @@ class LibraryRun:
         self.double = dtype == "float64"
         with jax.enable_x64(self.double):
             self.sampler = sampler
-            self.agents = grouped(problem.agents(network, np.dtype(dtype)))
+            agents = problem.agents(network, np.dtype(dtype))
+            self.agents = vectorised.prepared(sampler, agents)
             self.keys = chain_keys(seed, chains, network.size)
             self.wiring = vectorised.Wiring.of(network, np.dtype(dtype))
             start = start_positions(problem, sampler, None, chains, seed, np.dtype(dtype))

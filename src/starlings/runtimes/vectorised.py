@@ -64,6 +64,18 @@ class Flock(NamedTuple):
         return Flock(states, self.round, trouble)
 
 
+def prepared(sampler: Any, agents: Agent) -> Agents:
+    """The agents in groups, with what is the same in all rounds computed: see `Sampler.prepare`."""
+    if agents.quadratic is None:  # there is nothing to compute
+        return grouped(agents)
+    return _prepared(sampler, agents)
+
+
+@jax.jit
+def _prepared(sampler: Any, agents: Agent) -> Agent:
+    return jax.vmap(sampler.prepare)(agents)
+
+
 def start(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Flock:
     """The states of round 0 at positions (chain, agent, dim)."""
     states = _first_states(sampler, agents, positions, keys)
@@ -178,8 +190,6 @@ def advance(
 ) -> tuple[Flock, Record]:
     """`num_draws` draws of `thin` rounds each; a record of `capacity` holds them."""
     positions = flock.states.position
-    if isinstance(agents, Agent):
-        agents = jax.vmap(sampler.prepare)(agents)
 
     def noise_of(index):
         return noise_ahead(sampler, index, keys, positions[0, 0])
@@ -230,7 +240,7 @@ def run(
     keys = chain_keys(seed, len(positions), network.held)
     draw_bytes = positions.nbytes // len(network.held) * network.size
     capacity = max(1, min(schedule.draws, CHUNK_BYTES // draw_bytes))
-    wiring, groups = Wiring.of(network, positions.dtype), grouped(agents)
+    wiring, groups = Wiring.of(network, positions.dtype), prepared(sampler, agents)
     loop = partial(advance, sampler, groups, wiring, keys, limit, capacity=capacity)
     flock, recording, pace = start(sampler, groups, positions, keys), Recording(), Pace()
     if checkpoint is not None:
