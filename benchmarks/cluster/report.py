@@ -58,6 +58,16 @@ resumed on as many processes as before has the same draws in every bit.
 Files: all processes must see the folder of the study and of its output. A checkpoint is written
 every `--checkpoint-every` rounds (10,000) to the folder OUTPUT.run; `--resume` goes on from the
 newest one that all processes had written, with any number of processes.
+
+From Python, with a network whose nodes are called after the sites, and a function of your own that
+makes the problem of some of the sites:
+
+```python
+with starlings.runtimes.mpi.Cluster() as cluster:  # an error at one process ends them all
+    network = cluster.place(network, cluster.partition(network, rows_of_every_site))
+    problem = problem_of(network.held_names).part_of(network.names)
+    result = starlings.sample(problem, network)  # None but at the first process
+```
 """
 STRONG_TEXT = f"""\
 Logistic regressions, default noise, one thread for each process. `exchange` is the time inside MPI

@@ -51,7 +51,8 @@ make fewer draws in the time they are given (`--minutes`); what as many perfect 
 chance stands in brackets, and a W2 near its bracket says nothing against a method but that.
 
 Targets: {targets}; W2 of the sorted division at most {ratio} times that of the random one. A figure
-outside its target has a star.
+outside its target has a star. An empty cell was not run: on the hard posteriors some methods take
+hours on two cores.
 """
 
 

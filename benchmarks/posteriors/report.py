@@ -201,7 +201,8 @@ def _by_method(
 
 def _w2_cell(row: Row) -> str:
     if "error" in row:
-        return row["error"].split(" (")[0][:40]
+        is_lost = "diverged in round" in row["error"]
+        return "diverged" if is_lost else row["error"].split(" (")[0][:40]
     return f"{row['w2']:.3f} ({chance_w2(row['effective_draws']):.3f})"
 
 
