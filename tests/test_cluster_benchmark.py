@@ -33,11 +33,11 @@ def test_each_message_crosses_once_to_each_process_that_hears_it():
         ]
         if owner[other] != owner[agent]
     }
-    assert crossing_messages(network, owner) == len(pairs)
+    assert worker.crossing_messages(network, owner) == len(pairs)
 
 
 def test_rows_of_an_agent_do_not_depend_on_who_makes_them():
-    case = Case("ring", agents=6, rows=4, dim=2, chains=1, rounds=1)
+    case = worker.Case("ring", agents=6, rows=4, dim=2, chains=1, rounds=1)
     whole, part = case.problem(np.arange(6)), case.problem(np.array([1, 4]))
     assert (part.num_agents, list(part.shards)) == (6, ["1", "4"])
     for column in ("x", "y"):

@@ -52,7 +52,7 @@ does not depend on where it is held. What is left is rounding: the rows of a pro
 the longest of its own shards, and XLA sums arrays of other lengths in another order; sums over
 neighbours are made by a total, a matrix product or one by one, as fits the links that a process
 sees. Tests hold six samplers on rings, stars, complete and power-law graphs on 2 processes, and
-some of them on 1, 3, 4 and 8, to 1e-10 of the spread of the draws after 200 rounds. A run that is
+some of them on 3, 4 and 8, to 1e-10 of the spread of the draws after 200 rounds. A run that is
 resumed on as many processes as before has the same draws in every bit.
 
 Files: all processes must see the folder of the study and of its output. A checkpoint is written
