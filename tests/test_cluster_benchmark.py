@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
-from benchmarks.cluster import report
-from benchmarks.cluster.worker import Case, crossing_messages
 
 import starlings as st
+
+ROOT = Path(__file__).parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+report = importlib.import_module("benchmarks.cluster.report")
+worker = importlib.import_module("benchmarks.cluster.worker")
 
 
 def row(processes: int, seconds: float, **others) -> dict:
