@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types check clean
+.PHONY: demo test slow lint types check clean
 
 demo: $(STAMP)
 	$(BIN)/starlings demo --output output/demo
 
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile
+
+slow: $(STAMP)
+	$(BIN)/pytest -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -19,7 +22,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types test slow
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

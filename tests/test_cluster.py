@@ -48,7 +48,14 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    ("processes", "what"), [(2, "all"), (3, "others"), (4, "some"), (8, "one")]
+    ("processes", "what"),
+    [
+        (2, "half"),
+        pytest.param(2, "all", marks=pytest.mark.slow),
+        (3, "others"),
+        (4, "some"),
+        pytest.param(8, "one", marks=pytest.mark.slow),
+    ],
 )
 def test_draws_do_not_depend_on_the_number_of_processes(tmp_path, processes, what):
     done = job(processes, what, tmp_path / "draws.npz")
