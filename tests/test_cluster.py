@@ -52,7 +52,7 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
     [
         (2, "half"),
         pytest.param(2, "all", marks=pytest.mark.slow),
-        (3, "others"),
+        pytest.param(3, "others", marks=pytest.mark.slow),
         (4, "some"),
         pytest.param(8, "one", marks=pytest.mark.slow),
     ],
@@ -119,6 +119,7 @@ def test_a_lost_process_ends_the_job_which_others_resume(tmp_path, what, again):
         np.testing.assert_array_equal(found, exact)
 
 
+@pytest.mark.slow
 def test_a_pilot_that_diverges_somewhere_does_so_everywhere(tmp_path):
     done = job(2, "diverged", tmp_path / "draws.nc")
     assert done.returncode == 0, done.stderr
