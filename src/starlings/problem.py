@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,41 +27,8 @@ from starlings.densities import RowwiseLikelihood, UnconstrainedPrior, derivativ
 from starlings.frames import Frame, frame, times
 from starlings.network import Network
 from starlings.parameters import Parameter, Parameters
+from starlings.quadratics import Quadratic
 from starlings.shards import Rows, check_shards, count_rows, stacked
-
-
-class ShiftedInverse(NamedTuple):
-    """The inverse of a matrix plus a multiple of the identity."""
-
-    matrix: Any
-    is_positive: Any
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Quadratic:
-    """A quadratic potential, eq. (2), with H = Q diag(curvatures) Q' factored once."""
-
-    hessian: Any
-    linear: Any
-    constant: Any
-    basis: Any
-    """Q, orthogonal."""
-    curvatures: Any
-    """The eigenvalues of H."""
-    shifted: ShiftedInverse | None = None
-    """For the shift of a run, once it is known."""
-
-    @classmethod
-    def factored(cls, hessian: np.ndarray, linear: np.ndarray, constant: np.ndarray) -> Quadratic:
-        """Factor H_i for a stack of agents; every proximal step then is two products."""
-        curvatures, basis = np.linalg.eigh(hessian)
-        return cls(hessian, linear, constant, basis, curvatures)
-
-    def shifted_by(self, shift: Any) -> ShiftedInverse:
-        """(H + shift)^-1, of use only where H + shift is positive definite."""
-        inverse = (self.basis / (self.curvatures + shift)) @ self.basis.T
-        return ShiftedInverse(inverse, jnp.min(self.curvatures) + shift > 0)
 
 
 @jax.tree_util.register_dataclass
