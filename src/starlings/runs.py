@@ -16,6 +16,7 @@ from starlings.diagnostics import warn_if_untrustworthy
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.results import Result, assembled, check_writable, opened, write_slabs
+from starlings.runtimes.alone import others
 from starlings.runtimes.recording import Record, Recording, Schedule
 from starlings.samplers import CADMM
 
@@ -61,7 +62,7 @@ class Run:
     @property
     def is_first(self) -> bool:
         """Whether this process is the one that has results."""
-        return self.network.exchange is None or self.network.exchange.rank == 0
+        return others(self.network).rank == 0
 
     def warn_of(self, result: Result) -> None:
         """A warning if the draws should not be trusted, unless the run was only a trial."""
@@ -81,9 +82,7 @@ class Run:
 
     def _gathered(self, record: Record) -> Record | None:
         """The draws of all agents, at the first process."""
-        if self.network.exchange is None:
-            return record
-        columns = [self.network.exchange.gather(column, axis=2) for column in record]
+        columns = [others(self.network).gather(column, axis=2) for column in record]
         return Record(*columns) if self.is_first else None
 
     def _result_of(self, record: Record, first: int) -> Result:

@@ -27,6 +27,7 @@ import jax
 import numpy as np
 
 from starlings.network import Network
+from starlings.runtimes.alone import others
 from starlings.runtimes.recording import Record, Recording
 
 STATE = re.compile(r"state-(\d+)-(\d+)-of-(\d+)\.npz")
@@ -60,10 +61,10 @@ class Checkpoint:
     digests: np.ndarray
 
     def __post_init__(self) -> None:
-        exchange = self.network.exchange
-        self.rank: int = 0 if exchange is None else exchange.rank
-        self.size: int = 1 if exchange is None else exchange.size
-        self.wait: Callable[[], None] = (lambda: None) if exchange is None else exchange.barrier
+        rest = others(self.network)
+        self.rank: int = rest.rank
+        self.size: int = rest.size
+        self.wait: Callable[[], None] = rest.barrier
         self.saved_draws = 0
 
     def begin(self, run: Mapping[str, Any], resume: bool) -> None:

@@ -23,6 +23,7 @@ from starlings.errors import DivergenceError
 from starlings.network import Network
 from starlings.problem import Agent
 from starlings.rounds import Drawn, Round, chain_keys
+from starlings.runtimes.alone import others
 from starlings.runtimes.checkpoint import Checkpoint
 from starlings.runtimes.grouping import Groups, each, grouped
 from starlings.runtimes.pacing import Pace, next_chunk
@@ -31,8 +32,6 @@ from starlings.runtimes.recording import (
     Record,
     Recording,
     Schedule,
-    Trouble,
-    disagreement,
     first_trouble,
     no_trouble,
     watch,
@@ -246,18 +245,18 @@ def run(
     if checkpoint is not None:
         flock, recording = checkpoint.restored(flock)
     every = None if checkpoint is None else checkpoint.every
-    others = Alone() if network.exchange is None else network.exchange
+    rest = others(network)
     try:
         while recording.count < schedule.draws:
-            rounds = others.told(pace.rounds)  # chunks are the same at all processes
+            rounds = rest.told(pace.rounds)  # chunks are the same at all processes
             chunk = next_chunk(schedule, int(flock.round), rounds, capacity, every)
             flock, record = pace.timed(chunk.rounds, loop, flock, chunk.draws, chunk.thin)
             if chunk.is_kept:
                 recording.add(record, chunk.draws)
-            trouble = others.earliest(first_trouble(flock.trouble, network.held_names, sampler))
+            trouble = rest.earliest(first_trouble(flock.trouble, network.held_names, sampler))
             if trouble is not None:
                 raise DivergenceError(trouble.text)
-            apart = others.disagreement(jax.device_get(record.position[chunk.draws - 1]))
+            apart = rest.disagreement(jax.device_get(record.position[chunk.draws - 1]))
             if progress is not None:
                 progress(int(flock.round), apart)
             if checkpoint is not None and chunk.is_checkpoint:
@@ -266,19 +265,3 @@ def run(
         if recording.count == 0 or network.exchange is not None:  # processes stop at other rounds
             raise
     return recording.cut(schedule.draws)
-
-
-class Alone:
-    """What one process by itself hears from all the others."""
-
-    def told(self, value: Any) -> Any:
-        """What the first process says."""
-        return value
-
-    def earliest(self, trouble: Trouble | None) -> Trouble | None:
-        """The first trouble of any process."""
-        return trouble
-
-    def disagreement(self, positions: Any) -> float:
-        """Of positions (chain, agent, dim), the mean over the chains."""
-        return float(disagreement(positions).mean())
