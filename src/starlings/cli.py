@@ -130,7 +130,11 @@ def sample(
     from starlings.study_run import run_alone, run_on
 
     check_choice(("vectorised", "mpi"), runtime=runtime)
-    cluster = _cluster() if runtime == "mpi" else None
+    cluster = None
+    if runtime == "mpi":
+        from starlings.runtimes.mpi import Cluster
+
+        cluster = Cluster()
     with cluster or nullcontext():
         plan = Study.read(study)
         target = output if output is not None else plan.output_path()
@@ -146,10 +150,6 @@ def sample(
 
         _print_table(summary_table(result.within(CHECKED_BYTES)))
         typer.echo(f"{run_summary(result)}\nDraws saved to {target}")
-
-
-def _cluster() -> Any:
-    return importlib.import_module("starlings.runtimes.mpi").Cluster()
 
 
 @command
