@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import starlings as st
-from starlings.data import numeric_columns, read_table, site_labels
+from starlings.data import numeric_columns, read_rows, site_labels
 from starlings.results import check_writable
 from starlings.study import Study
 
@@ -45,13 +45,13 @@ TABLES = {
 def test_tables(tmp_path, name, content, error, text):
     if content is not None:
         write(tmp_path, name, content)
-    refuses(error, text, lambda: read_table(tmp_path / name))
+    refuses(error, text, lambda: read_rows(tmp_path / name))
 
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     path = write(tmp_path, "rows.parquet", "")
-    refuses(ImportError, "pip install 'starlings[parquet]'", lambda: read_table(path))
+    refuses(ImportError, "pip install 'starlings[parquet]'", lambda: read_rows(path))
 
 
 COLUMNS = {

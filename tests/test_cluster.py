@@ -43,8 +43,7 @@ def job(processes: int, what: str, output: Path) -> subprocess.CompletedProcess[
 
 def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
     """Equal but for rounding, which shapes of compiled loops change: to 1e-10 of the spread."""
-    most = 1e-10 if found.dtype == np.float64 else 1e-4
-    np.testing.assert_allclose(found, wanted, rtol=most, atol=most * wanted.std())
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * wanted.std())
 
 
 @pytest.mark.parametrize(

@@ -23,18 +23,13 @@ class ColumnError(ValueError):
     """A table does not have a column."""
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """The table in a file whose name ends in .csv or .parquet."""
-    return read_rows(path)
-
-
 def read_rows(
     path: str | Path,
     columns: Sequence[str] | None = None,
     is_wanted: np.ndarray | None = None,
     site: Selection | None = None,
 ) -> pd.DataFrame:
-    """Some columns of some rows, or all, as a table whose index are the numbers of the rows.
+    """Some columns of some rows of a .csv or .parquet file, or all; the index numbers the rows.
 
     Of a long table no more than a piece is in memory besides what is wanted. Of a Parquet file,
     with `site`, only the parts that can have wanted rows are read.
