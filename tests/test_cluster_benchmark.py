@@ -68,8 +68,12 @@ def test_the_page_has_every_part():
     ways = [{"floats": 3, "foreign": 5.0, "callback": 60.0, "leaving": 15.0}]
     rows = [row(1, 4e-3), row(2, 2e-3)]
     parts = {"strong": part | {"rows": rows}, "weak": part | {"rows": rows}}
-    text = report.page_text(parts | {"ways": part | {"rows": ways}})
+    cut = [{"agents": 600, "parts": 6, "messages": 3000}]
+    text = report.page_text(
+        parts | {"ways": part | {"rows": ways}, "crossing": part | {"rows": cut}}
+    )
     assert "| 3 | 5.0 | 60.0 | 15.0 |" in text
     computing = 1e6 / 1000 * 4e-3 / 400  # eq. (1)
     exchange = 2 * report.LATENCY + 2 * 8 * 8 * 4 / report.BANDWIDTH
     assert f"| {1 / (computing + exchange):,.1f} |" in text
+    assert "| power-law | 393 | 500 |" in text  # 999 (1 - exp(-500 / 999)) parts hear 500

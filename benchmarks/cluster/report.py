@@ -28,8 +28,6 @@ LONG_ROUND = 1e-3
 LATENCY, BANDWIDTH = 5e-6, 5e9
 """Of a cluster's network, assumed: seconds, and bytes per second for each process."""
 FUTURE_AGENTS, FUTURE_PROCESSES = 1_000_000, 1000
-CROSSING = 1700
-"""Messages that leave a part of 1,000 agents of a power-law graph."""
 
 PAGE = """# On a cluster
 
@@ -77,10 +75,10 @@ in the round where it is shortest: what it costs by itself. `waiting` is what it
 average, until the neighbours are there. `bytes` are sent by all processes in a round, over the
 least that has to cross (every message once to each process that hears it). `recording` is for one
 draw of all agents, to the first process. `held` are the arrays of the agents and chains at the
-largest process, `resident` all its memory, of which some 600 MB are Python, JAX and its compiler.
-Targets: {SPEED_UP:g} times as fast on 2 processes where a round takes over {1e3 * LONG_ROUND:g} ms,
-and at most {EXCHANGE_MICROSECONDS:g} µs for the exchange of a small cut (up to {SMALL_CUT} links)
-on 2 processes."""
+largest process, `resident` all its memory: that of the smallest study is Python, JAX and its
+compiler. Targets: {SPEED_UP:g} times as fast on 2 processes where a round takes over
+{1e3 * LONG_ROUND:g} ms, and at most {EXCHANGE_MICROSECONDS:g} µs for the exchange of a small cut
+(up to {SMALL_CUT} links) on 2 processes."""
 WEAK_TEXT = f"""\
 `efficiency` is the time of one process over that of several with as many agents each. Target:
 {EFFICIENCY:g} on 2 processes; with two cores, 4 processes can reach no more than half."""
@@ -180,13 +178,15 @@ def future_text(parts: Mapping[str, Part]) -> str:
     each = row["seconds_per_round"] / row["agents"]
     message = 8 * row["dim"] * row["chains"]
     others = FUTURE_PROCESSES - 1
-    heard_by = round(others * (1 - math.exp(-CROSSING / others)))
+    cut = parts["crossing"]["rows"][0]
+    crossing = round(cut["messages"] / cut["parts"])
+    heard_by = round(others * (1 - math.exp(-crossing / others)))
     lines = []
-    for graph, neighbours, crossing in (("ring", 2, 2), ("power-law", heard_by, CROSSING)):
+    for graph, neighbours, sent in (("ring", 2, 2), ("power-law", heard_by, crossing)):
         computing = each * FUTURE_AGENTS / FUTURE_PROCESSES
-        exchange = neighbours * LATENCY + crossing * message / BANDWIDTH
+        exchange = neighbours * LATENCY + sent * message / BANDWIDTH
         lines.append(
-            f"| {graph} | {neighbours} | {crossing:,} | {1e3 * computing:.2f} | "
+            f"| {graph} | {neighbours} | {sent:,} | {1e3 * computing:.2f} | "
             f"{1e3 * exchange:.3f} | {1 / (computing + exchange):,.1f} |"
         )
     text = f"""\
@@ -197,8 +197,8 @@ chains. A round is the computing of {FUTURE_AGENTS // FUTURE_PROCESSES:,} agents
 processes at a latency of {1e6 * LATENCY:g} µs each and {1e-9 * BANDWIDTH:g} GB/s. Assumed are that
 latency and bandwidth (a common cluster network), parts of like size, and that nobody waits for
 another. A part of a ring has two neighbours and sends two messages. A part of a power-law graph
-sends {CROSSING:,} (METIS, 60 parts of 1,000 agents each, two links for every new agent), and hears
-from {heard_by} others if these are spread at random."""
+sends {crossing:,} (METIS, {cut["parts"]} parts of {cut["agents"] // cut["parts"]:,} agents each,
+two links for every new agent), and hears from {heard_by} others if these are spread at random."""
     headings = ("graph", "neighbours", "crossing messages", "computing, ms", "exchange, ms")
     header = " | ".join((*headings, "rounds per second"))
     table = "\n".join([f"| {header} |", "| --- |" + " ---: |" * len(headings), *lines])

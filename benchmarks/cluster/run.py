@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from starlings.results import check_writable
+from starlings.runtimes.partition import divide
 
 from ..posteriors.run import wide_console
 from ..speed.results import SpeedFile
 from ..speed.timing import Settings
 from .report import console_tables, page_text
-from .worker import Case
+from .worker import Case, crossing_messages
 
 PROCESSES = (1, 2, 4)
 STRONG = (
@@ -30,6 +31,8 @@ STRONG = (
 )
 WEAK = Case("ring", agents=200, rows=200, dim=8, chains=4, rounds=20)
 """At each process."""
+PARTS, QUICK_PARTS = (60_000, 60), (600, 6)
+"""Agents and parts of a graph that is only divided, for the model of a larger machine."""
 QUICK = {"agents": 8, "rows": 5, "chains": 2, "rounds": 5, "repeats": 2}
 OPTIONS = ("--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1")
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -53,6 +56,7 @@ def run(output: Path, *, quick: bool = False, page: Path | None = None) -> Path:
         "strong": lambda: scaled([[case] * len(PROCESSES) for case in sized(STRONG, quick)]),
         "weak": lambda: scaled([[grown(c, n) for n in PROCESSES] for c in sized([WEAK], quick)]),
         "ways": ways,
+        "crossing": lambda: crossing(*(QUICK_PARTS if quick else PARTS)),
     }
     for name, measure in parts.items():
         began = time.perf_counter()
@@ -84,6 +88,13 @@ def scaled(lines: list[list[Case]]) -> list[dict[str, Any]]:
         for case, found in zip(line, by_processes, strict=True):
             rows.append({**asdict(case), **found[i]})
     return rows
+
+
+def crossing(agents: int, parts: int) -> list[dict[str, Any]]:
+    """The messages that cross between the parts of a large power-law graph."""
+    network = Case("power-law", agents, rows=1, dim=1, chains=1, rounds=1).network
+    messages = crossing_messages(network, divide(network, parts).owner)
+    return [{"agents": agents, "parts": parts, "messages": messages}]
 
 
 def ways() -> list[dict[str, Any]]:
