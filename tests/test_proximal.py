@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ import starlings as st
 from conftest import unequal_linear_problem
 from starlings import proximal
 from starlings.proximal import Objective, eliminate, minimise, proximal_point, tolerance
+from starlings.tuning import tune
 
 
 @pytest.fixture(autouse=True)
@@ -83,15 +86,86 @@ def test_a_saddle_does_not_stop_it(dense, monkeypatch):
     np.testing.assert_allclose(np.abs(found.point), 1.0, atol=0.05)
 
 
-def test_unbounded_objectives_leave_their_residual():
+def robust_problem():
+    """Student-t rows: potentials that automatic differentiation knows, and that are not convex."""
+    rng = np.random.default_rng(3)
+    X, site = rng.normal(size=(60, 4)) * [1, 10, 0.1, 1], np.arange(60) % 5
+    y = X @ [1.0, -0.2, 5.0, 0.0] + rng.standard_t(2, size=60)
+
+    def log_likelihood(p, row):
+        scaled = (row["y"] - row["x"] @ p["beta"]) * jnp.exp(-p["log_scale"])
+        return -2.5 * jnp.log1p(scaled**2 / 4) - p["log_scale"]
+
+    def log_prior(p):
+        return -0.005 * jnp.sum(p["beta"] ** 2) - 0.5 * p["log_scale"] ** 2
+
+    shards = [{"x": X[site == i], "y": y[site == i]} for i in range(5)]
+    return st.Problem(log_likelihood, log_prior, {"beta": (4,), "log_scale": ()}, shards)
+
+
+@pytest.mark.parametrize("distance", [0.0, 1.0, 6.0])
+def test_secants_in_tuned_coordinates_find_what_newton_finds(distance):
+    """The same minimum to 1e-10, by gradients alone; where phi may have several, a minimum."""
+    problem, network = robust_problem(), st.Network.ring(5)
+    tuning = tune(problem, network)
+    tuned = tuning.problem(problem)
+    agents = tuned.agents(network)
+    rng = np.random.default_rng(0)
+    for index in range(problem.num_agents):
+        agent = jax.tree.map(lambda a, index=index: a[index], agents)
+        curvature = 2 * tuning.sampler.rho * agent.degree
+        start = jnp.asarray(distance * rng.normal(size=tuned.dim))
+        linear = curvature * (start + 0.3 * rng.normal(size=tuned.dim))
+        found = jax.jit(proximal_point)(agent, curvature, linear, start)
+        slope = agent.gradient(found.point) + curvature * found.point - linear
+        np.testing.assert_allclose(slope, 0.0, atol=1e-10)
+        assert found.residual <= tolerance(np.float64)
+        assert np.linalg.eigvalsh(agent.hessian(found.point))[0] > -curvature
+
+        def phi(z, agent=agent, curvature=curvature, linear=linear):
+            return agent.potential(z) + 0.5 * curvature * (z @ z) - linear @ z
+
+        by_newton = minimise(Objective.of(phi), start)
+        np.testing.assert_allclose(found.point, by_newton.point, atol=1e-10)
+
+
+def test_tuned_steps_compute_no_hessian():
+    problem, network = robust_problem(), st.Network.ring(5)
+    tuned = tune(problem, network).problem(problem)
+    agent = jax.tree.map(lambda a: a[0], tuned.agents(network))
+    arguments = (1.0, jnp.zeros(tuned.dim), jnp.zeros(tuned.dim))
+    count_of = {}
+    for name, one in {"tuned": agent, "raw": replace(agent, frame=None)}.items():
+        count_of[name] = str(jax.make_jaxpr(proximal_point)(one, *arguments)).count("log1p")
+    assert 0 < count_of["tuned"] < count_of["raw"]
+
+
+@pytest.mark.parametrize("curvature", [0.02, 1.0, 50.0])
+def test_secants_from_a_wrong_curvature_and_a_saddle(curvature):
+    """What is said of the curvature is where the search begins, not what it relies on."""
+
+    def wells(z):
+        return 5 * jnp.sum((z**2 - 1.0) ** 2) - jnp.array([0.1, -0.2, 0.3]) @ z
+
+    found = minimise(Objective.of(wells), jnp.full(3, 0.01), curvature=jnp.asarray(curvature))
+    assert found.residual <= tolerance(np.float64)
+    np.testing.assert_allclose(jax.grad(wells)(found.point), 0.0, atol=1e-9)
+    assert np.linalg.eigvalsh(jax.hessian(wells)(found.point))[0] > 0
+
+
+@pytest.mark.parametrize("curvature", [None, 1.0])
+def test_unbounded_objectives_leave_their_residual(curvature):
     """A potential without a minimum: the residual says so instead of a silent point."""
-    found = minimise(Objective.of(lambda z: -jnp.sum(jnp.exp(z))), jnp.zeros(2))
+    objective = Objective.of(lambda z: -jnp.sum(jnp.exp(z)))
+    found = minimise(objective, jnp.zeros(2), curvature=curvature)
     bad = ~(found.residual <= tolerance(np.float64))
     assert bad
 
 
-def test_not_finite_objectives_leave_their_residual():
-    found = minimise(Objective.of(lambda z: jnp.sum(jnp.log(z))), -jnp.ones(2))
+@pytest.mark.parametrize("curvature", [None, 1.0])
+def test_not_finite_objectives_leave_their_residual(curvature):
+    objective = Objective.of(lambda z: jnp.sum(jnp.log(z)))
+    found = minimise(objective, -jnp.ones(2), curvature=curvature)
     assert not found.residual <= tolerance(np.float64)
 
 

@@ -15,6 +15,15 @@ local potential, so the same tolerance serves every scaling of z. The last decre
 the residual; a residual above the tolerance, or one that is not finite, means that the step did not
 converge, and the runtime stops the run there.
 
+In tuned coordinates Hess f_i is near s_i I, with s_i = d_i / sum_j d_j (see `frames`), so K^-1 is
+known to begin with. A Hessian by automatic differentiation costs some 2 d gradients: better learn
+it from the gradients y = g' - g that steps s = z' - z find on their way (BFGS),
+
+    B <- (I - s y'/s'y) B (I - y s'/s'y) + s s'/s'y,     B = I / (s_i + c) at first          (4)
+
+with B for K^-1 in (3). Its last steps shrink the error by tens, not to its square, and so there are
+`SECANT_SETTLING` of them below the tolerance.
+
 Where phi is not convex K may be indefinite. A factorisation that fails is then repeated with K
 shifted by its Gershgorin bound, which keeps (3) a descent direction. Above `DENSE_DIMENSION`
 parameters K is never formed: conjugate gradients use products K v, and stop at the first direction
@@ -38,6 +47,7 @@ SMALL_DIMENSION, SMALL_PRODUCT = 6, 2
 DENSE_DIMENSION = 100
 MAX_ITERATIONS = 1000
 """Line-search steps included, which a start where a logistic is flat takes by the dozen."""
+SECANT_SETTLING = 3
 SUFFICIENT_DECREASE = 1e-4
 TRUSTED_DECREMENT = 1e-4
 """Below it phi could fall by 5e-9 at most, which rounding may hide: steps then go unchecked."""
@@ -51,7 +61,7 @@ class ProximalResult(NamedTuple):
     """The Newton decrement at the last point where it was computed. 0 for the closed form, and
     infinite where there is no minimum."""
     iterations: jax.Array
-    """Evaluations of all derivatives, each of which makes one step of Newton's or shortens it."""
+    """Evaluations of derivatives, each of which makes one step or shortens it."""
 
 
 def product(matrix: jax.Array, vector: jax.Array) -> jax.Array:
@@ -74,13 +84,23 @@ class Objective(NamedTuple):
         return cls(function, partial(derivatives_of, function))
 
 
-class _Newton(NamedTuple):
+class _Search(NamedTuple):
     point: Any
     value: Any
     direction: Any
     decrement: Any
+    memory: Any
     scale: Any
     iteration: Any
+    settled: Any
+    """Steps in a row whose decrement was below the tolerance."""
+
+
+class _Secants(NamedTuple):
+    inverse: Any
+    """B of eq. (4)."""
+    point: Any
+    gradient: Any
 
 
 def tolerance(dtype: Any) -> float:
@@ -119,30 +139,45 @@ def proximal_point(
         )
 
     cancelling = jnp.abs(linear @ start) + curvature * (start @ start)
-    return minimise(Objective(value, derivatives), start, cancelling)
+    expected = None
+    if agent.frame is not None and not agent.has_structure:
+        expected = agent.degree / agent.total_degree + curvature
+    return minimise(Objective(value, derivatives), start, cancelling, expected)
 
 
-def minimise(objective: Objective, start: jax.Array, cancelling: Any = 0.0) -> ProximalResult:
-    """Damped Newton, eq. (3).
+def minimise(
+    objective: Objective, start: jax.Array, cancelling: Any = 0.0, curvature: Any = None
+) -> ProximalResult:
+    """Damped Newton, eq. (3), or with eq. (4) if `curvature` is near the eigenvalues of K.
 
     `cancelling` is the size of terms that may cancel in the value: with the value itself it says
     how much of a fall is rounding.
     """
-    look = _dense_look if start.size <= DENSE_DIMENSION else _free_look
+    look, memory, settling = _dense_look, None, 1
+    if start.size > DENSE_DIMENSION:
+        look = _free_look
+    elif curvature is not None:
+        inverse = jnp.eye(start.size, dtype=start.dtype) / curvature
+        look, memory = _secant_look, _Secants(inverse, start, jnp.zeros_like(start))
+        settling = SECANT_SETTLING
     limit = tolerance(start.dtype)
 
-    def search_from(point, iteration):
-        value, direction, decrement = look(objective, point)
-        return _Newton(point, value, direction, decrement, jnp.ones_like(value), iteration)
+    def search_from(point, memory, iteration, settled):
+        value, direction, decrement, memory = look(objective, point, memory)
+        settled = jnp.where(decrement > limit, 0, settled + 1)
+        unit = jnp.ones_like(value)
+        return _Search(point, value, direction, decrement, memory, unit, iteration, settled)
 
-    first = search_from(start, jnp.ones((), jnp.int32))
+    none = jnp.zeros((), jnp.int32)
+    first = search_from(start, memory, none + 1, none)
     slack = 10 * jnp.finfo(start.dtype).eps * (jnp.abs(first.value) + cancelling)
 
     def unfinished(state):
-        return (state.decrement > limit) & (state.iteration < MAX_ITERATIONS)
+        return (state.settled < settling) & (state.iteration < MAX_ITERATIONS)
 
     def iterate(state):
-        trial = search_from(state.point + state.scale * state.direction, state.iteration + 1)  # (3)
+        following = state.point + state.scale * state.direction  # (3)
+        trial = search_from(following, state.memory, state.iteration + 1, state.settled)
         wanted = SUFFICIENT_DECREASE * state.scale * state.decrement**2
         falls = trial.value <= state.value - wanted + slack
         accept = falls | ((state.decrement < TRUSTED_DECREMENT) & jnp.isfinite(trial.value))
@@ -153,8 +188,28 @@ def minimise(objective: Objective, start: jax.Array, cancelling: Any = 0.0) -> P
     return ProximalResult(last.point + last.direction, last.decrement, last.iteration)
 
 
-def _dense_look(objective: Objective, point):
-    """The value, -K^-1 g and the decrement."""
+def _secant_look(objective: Objective, point, memory):
+    """The value, -B g, its decrement and the B of eq. (4) that it took."""
+    value, gradient = jax.value_and_grad(objective.value)(point)
+    inverse = _with_secant(memory.inverse, point - memory.point, gradient - memory.gradient)
+    direction = -product(inverse, gradient)
+    decrement = jnp.sqrt(jnp.maximum(0.0, -(gradient @ direction)))
+    return value, direction, decrement, _Secants(inverse, point, gradient)
+
+
+def _with_secant(inverse, step, change):
+    """Eq. (4); where phi is not convex along the step, B as it was."""
+    bend = step @ change
+    is_convex = bend > 1e-10 * jnp.sqrt((step @ step) * (change @ change))
+    step = step / jnp.where(is_convex, bend, 1.0)
+    image = product(inverse, change)
+    outer = step[:, None] * image
+    both = (bend + change @ image) * step[:, None] * step
+    return jnp.where(is_convex, inverse - outer - outer.T + both, inverse)
+
+
+def _dense_look(objective: Objective, point, memory):
+    """The value, -K^-1 g and the decrement; there is nothing to remember."""
     value, gradient, hessian = objective.derivatives(point)
     solve = eliminate if point.size <= SMALL_DIMENSION else _factorise
 
@@ -168,7 +223,7 @@ def _dense_look(objective: Objective, point):
 
     first = solve(hessian, gradient), jnp.zeros((), bool)
     (direction, decrement), _ = jax.lax.while_loop(unsolved, shifted, first)
-    return value, direction, decrement
+    return value, direction, decrement, memory
 
 
 def _factorise(matrix, gradient):
@@ -216,7 +271,7 @@ class _ConjugateGradients(NamedTuple):
     stopped: Any
 
 
-def _free_look(objective: Objective, point):
+def _free_look(objective: Objective, point, memory):
     """The same by conjugate gradients on products K v, cut short at negative curvature."""
     value, gradient = jax.value_and_grad(objective.value)(point)
     size = jnp.sqrt(gradient @ gradient)
@@ -252,4 +307,4 @@ def _free_look(objective: Objective, point):
         jnp.zeros_like(point), downhill, downhill, jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     )
     direction = jax.lax.while_loop(unfinished, iterate, first).solution
-    return value, direction, jnp.sqrt(jnp.maximum(0.0, -(gradient @ direction)))
+    return value, direction, jnp.sqrt(jnp.maximum(0.0, -(gradient @ direction))), memory
