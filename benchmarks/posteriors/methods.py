@@ -108,11 +108,9 @@ class Setting:
         return tune(self.case.problem, self.network, start=start_of(self.case))
 
     @cached_property
-    def rounds_per_draw(self) -> float:
-        """What a pilot run says, or the exact law of the tuned sampler."""
-        return warm_up(
-            self.case.problem, self.tuning, self.network, self.seed
-        ).predicted_rounds_per_draw
+    def warmed(self) -> Tuning:
+        """The same after pilot runs: what `starlings.sample` uses."""
+        return warm_up(self.case.problem, self.tuning, self.network, self.seed)
 
     @cached_property
     def moved(self) -> st.Problem:
@@ -138,14 +136,14 @@ def start_of(case: Case) -> np.ndarray | None:
 
 def tuned(setting: Setting) -> Outcome:
     """Draws with nothing set by hand but their number."""
-    problem, sampler = setting.case.problem, None
+    problem, sampler, found = setting.case.problem, None, setting.warmed
     if setting.case.model.start is not None:  # the mode would not be found from anywhere
-        problem, sampler = setting.tuning.problem(problem), setting.tuning.sampler
-    pace = min(setting.rounds_per_draw, SLOWEST_TUNED)
+        problem, sampler = found.problem(problem), found.sampler
+    pace = min(found.predicted_rounds_per_draw, SLOWEST_TUNED)
     plan = plan_of(setting.chains, draws_wanted(setting, setting.chains), pace)
     draws = enough(setting, lambda longer: sample(setting, problem, sampler, plan.longer(longer)))
-    record = setting.tuning.record()
-    return Outcome(draws, {k: v for k, v in record.items() if k not in ("centre", "scale")})
+    notes = {k: v for k, v in found.record().items() if k not in ("centre", "scale")}
+    return Outcome(draws, notes | {"sampler": str(found.sampler)})
 
 
 def paper(setting: Setting) -> Outcome:
