@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.special import digamma, polygamma
 
 import starlings as st
 from conftest import (
@@ -85,9 +86,10 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
     assert after.sent.floats - before.floats == floats
     with jax.enable_x64(True):
         pilots = [warmup.pilot(problem, tuning, Gossip(network), seed) for seed in (0, 0, 1)]
-    for one, same, other in zip(*pilots, strict=True):
+    for one, same, other in zip(*(pilot[:-1] for pilot in pilots), strict=True):
         np.testing.assert_array_equal(one, same)
         assert np.all(np.not_equal(one, other))
+    assert pilots[0].apart == 0.0
 
 
 def test_auto_stays_auto_whatever_it_takes():
@@ -145,6 +147,50 @@ def test_a_pilot_keeps_the_step_that_was_asked_for():
     assert better.step <= 0.11 * (1 + 1e-12)
 
 
+def waiting_problem(events):
+    """Site 0 has all the waiting time and no event, the others all the events: exp(log_rate) has a
+    Gamma posterior, and all its skewness comes from site 0."""
+
+    def log_likelihood(p, row):
+        return row["events"] * p["log_rate"] - row["time"] * jnp.exp(p["log_rate"])
+
+    waits = {"events": [0.0], "time": [5.0]}
+    sites = [waits] + 3 * [{"events": [events / 3], "time": [0.0]}]
+    return st.Problem(log_likelihood, lambda p: 0.0 * p["log_rate"], {"log_rate": ()}, sites)
+
+
+@pytest.mark.parametrize(("events", "halvings"), [(1.0, 1), (30.0, 0)])
+def test_agents_that_are_far_apart_take_half_the_step(events, halvings):
+    problem, network = waiting_problem(events), st.Network.ring(4)
+    first = tune(problem, network)
+    tuning = warmup.warm_up(problem, first, network, seed=0)
+    assert tuning.step == pytest.approx(first.step / 2**halvings)
+    assert isinstance(tuning.sampler, st.DADMMS)
+    with jax.enable_x64(True):
+        apart = [
+            warmup.pilot(problem, one, Gossip(network), seed=0).apart for one in (first, tuning)
+        ]
+    assert (apart[0] > warmup.LARGEST_APART) == (halvings > 0)
+    assert apart[1] <= warmup.LARGEST_APART
+    if halvings:
+        assert apart[1] < apart[0] / 2, "faster than the step"
+
+
+def test_half_the_step_is_what_a_skewed_posterior_needs():
+    """log Gamma(1): a bias of 5 to 7 % of the sd at the usual step, and 1 % at its half."""
+    problem, network = waiting_problem(1.0), st.Network.ring(4)
+    how = {"chains": 64, "draws": 1000, "seed": 1, "check": False, "progress": False}
+    tuning = tune(problem, network)
+    usual = st.sample(tuning.problem(problem), network, tuning.sampler, thin=8, **how)
+    chosen = st.sample(problem, network, **how)
+    sd = np.sqrt(polygamma(1, 1.0))
+    ratios = [one.posterior.log_rate.std(("chain", "draw")).values / sd for one in (usual, chosen)]
+    assert ratios[0].max() > 1.04
+    assert np.abs(ratios[1] - 1).max() < 0.025
+    mean = chosen.posterior.log_rate.mean(("chain", "draw")).values
+    np.testing.assert_allclose(mean, digamma(1.0) - np.log(5.0), atol=0.03 * sd)
+
+
 def test_a_diagonal_metric_needs_variances_alone(monkeypatch):
     """Each coordinate has the tails of u; nothing of size dim^2 is sent."""
     monkeypatch.setattr(mode, "DENSE_DIMENSION", 1)
@@ -165,5 +211,5 @@ def test_a_diagonal_metric_needs_variances_alone(monkeypatch):
 
 @pytest.mark.parametrize(("variances", "fits"), [((1.0, 1.2), True), ((1.0, 2.5), False)])
 def test_variances_are_judged_one_by_one(variances, fits):
-    found = warmup.Pilot(np.zeros(2), np.array(variances), 500.0, np.zeros((1, 2)), 10.0)
+    found = warmup.Pilot(np.zeros(2), np.array(variances), 500.0, np.zeros((1, 2)), 10.0, 0.0)
     assert warmup.fits(found) is fits

@@ -76,14 +76,14 @@ class Tuning:
     step: float
     """eta, in units of the posterior's curvature."""
     wanted_step: float
-    """What was asked for, of which the floor on rho may leave less."""
+    """What was asked for, or what a pilot left of it; the floor on rho may leave less."""
     sampler: Any
     """A rung of the ladder, as tuned."""
     exactness: str
     """The rung that was asked for."""
     newton_iterations: int
     pilots: int
-    """Pilot runs after which coordinates were estimated again, see `warmup`."""
+    """Pilot runs after which coordinates or step were chosen again, see `warmup`."""
     sent: Ledger
     """Rounds, messages and floats of all agents together, pilots included."""
     predicted_w2: float
@@ -195,7 +195,7 @@ def tuned_at(
     step = 1 / (4 * network.num_edges * rho)
     rung = exactness
     if exactness == "auto":
-        rung = "half-noise" if step >= SMALLEST_STEP else "metropolis"
+        rung = "half-noise" if step >= min(SMALLEST_STEP, wanted_step) else "metropolis"
     w2, rounds_per_draw = 0.0, np.nan
     if rung in ADMM_RUNGS:
         sampler = ADMM_RUNGS[rung](rho)

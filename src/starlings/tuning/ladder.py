@@ -11,7 +11,8 @@
                                                candidate and more of them refused
 
 "auto" is half-noise where the proximal steps can be long enough (an eta of `SMALLEST_STEP`, some
-twenty rounds for a draw), and Metropolis where the potentials are too far from convex for that.
+twenty rounds for a draw, or as long as is wanted), and Metropolis where the potentials are too far
+from convex for that.
 
 What an ADMM rung gives on the Gaussian approximation is known before it runs, from the exact law
 on N agents that carry d_i / sum_j d_j of the curvature one each: `prediction`.

@@ -1,4 +1,4 @@
-"""Was the Gaussian approximation at the mode right? If not, coordinates from draws instead.
+"""Was the Gaussian approximation at the mode right? If not, coordinates and steps from draws.
 
 A pilot run in the tuned coordinates z should have mean 0 and covariance I. With n effective draws
 in d dimensions the eigenvalues of an empirical covariance S spread over (1 -+ sqrt(d/n))^2 by
@@ -13,7 +13,14 @@ the variances alone, and d is 1 in (1). New coordinates then come from
     c <- c + L mean,     L <- L R,   R R' = (n S + PRIOR I) / (n + PRIOR)                   (2)
 
 and shares, penalty and sampler are agreed on again. All agents use agent 0's estimates, which flood
-the network. The pilot's messages count as tuning.
+the network.
+
+Agents with shares of one Gaussian posterior move alike, so that how far they are from their average
+
+    apart^2 = max_i of the mean of (z_i - mean_j z_j)^2 over coordinates and draws          (3)
+
+says how far the step is too long for what is not Gaussian: both this and the bias fall faster than
+the step. Beyond `LARGEST_APART` the step is halved. The pilot's messages count as tuning.
 """
 
 from __future__ import annotations
@@ -41,6 +48,8 @@ TOLERATED = 1.5
 FARTHEST_MEAN = 0.4
 """In posterior sd, beyond three standard errors."""
 FEWEST_DRAWS = 100
+LARGEST_APART = 0.08
+"""In posterior sd."""
 PRIOR = 10
 MAX_PILOTS = 6
 
@@ -68,6 +77,8 @@ class Pilot(NamedTuple):
     points: np.ndarray
     """Some of the draws, which all agents know."""
     rounds_per_draw: float
+    apart: float
+    """Eq. (3)."""
 
 
 def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tuning:
@@ -83,9 +94,16 @@ def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tu
                     raise
                 tuning = retuned(problem, tuning, gossip, tuning.centre, tuning.scale, None)
                 continue
-            if fits(found):
+            near = found.apart <= LARGEST_APART
+            if not near:
+                tuning = replace(tuning, wanted_step=tuning.step / 2)
+            if not fits(found):
+                tuning = moved(problem, tuning, gossip, found)
+            elif near:
                 break
-            tuning = moved(problem, tuning, gossip, found)
+            else:
+                here = (tuning.centre, tuning.scale, found.points)
+                tuning = retuned(problem, tuning, gossip, *here)
     rounds_per_draw = tuning.predicted_rounds_per_draw
     if np.isnan(rounds_per_draw):
         rounds_per_draw = found.rounds_per_draw
@@ -119,7 +137,18 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
         piece.reshape(part.shape) for piece, part in zip(pieces, found, strict=True)
     )
     rounds_per_draw = length.chains * length.draws * schedule.thin / float(told_count)
-    return Pilot(mean, spread, float(told_count), points, rounds_per_draw)
+    apart = 0.0  # quadratic potentials leave nothing to differ by
+    if problem.quadratic is None:
+        apart = distance_apart(gossip, record.position.reshape(-1, *record.position.shape[2:]))
+    return Pilot(mean, spread, float(told_count), points, rounds_per_draw, apart)
+
+
+def distance_apart(gossip: Gossip, draws: np.ndarray) -> float:
+    """Eq. (3) from some of the draws (draw, agent, dim): a sum and a maximum over the network."""
+    some = np.moveaxis(draws[:: len(draws) // POINTS][:POINTS], 1, 0)
+    average = gossip.sum(some) / gossip.network.size
+    apart = np.sqrt(((some - average) ** 2).mean(axis=(1, 2)))
+    return float(gossip.max(apart[:, None])[0, 0])
 
 
 def fits(found: Pilot) -> bool:
@@ -157,8 +186,8 @@ def retuned(
     scale: np.ndarray,
     points: np.ndarray | None,
 ) -> Tuning:
-    """The same rung in other coordinates, or in the same ones after a pilot that diverged (and left
-    no points). "auto" does not come back from Metropolis to proximal steps."""
+    """The same rung in other coordinates, or in the same ones with another step or after a pilot
+    that diverged (and left no points). "auto" does not come back from Metropolis."""
     rung = tuning.exactness
     if rung == "auto" and (points is None or isinstance(tuning.sampler, Metropolis)):
         rung = "metropolis"
