@@ -15,9 +15,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from starlings.threefry import THREEFRY
+from starlings.threefry import THREEFRY, folded
 
 
 class Drawn(NamedTuple):
@@ -70,13 +71,10 @@ def chain_keys(seed: int, chains: int, agents: Any) -> tuple[jax.Array, jax.Arra
     `agents` is how many there are, or the numbers of some of them.
     """
     numbers = np.arange(agents) if np.ndim(agents) == 0 else np.asarray(agents)
-    root = jax.random.key(seed, impl=THREEFRY)
-    return _folded(root, np.arange(chains), numbers)
-
-
-@jax.jit
-def _folded(root: jax.Array, chains: Any, numbers: Any) -> tuple[jax.Array, jax.Array]:
-    fold_in = jax.random.fold_in
-    by_chain = jax.vmap(lambda chain: fold_in(root, chain))(chains)
-    streams = jax.vmap(lambda key: jax.vmap(lambda i: fold_in(key, 1 + i))(numbers))
-    return streams(by_chain), jax.vmap(lambda key: fold_in(key, 0))(by_chain)
+    root = np.asarray(jax.random.key_data(jax.random.key(seed, impl=THREEFRY)))
+    by_chain = folded(root, np.arange(chains))
+    found = folded(by_chain, 1 + numbers), folded(by_chain, np.zeros(1))[:, 0]  # (1), (2)
+    private, shared = (
+        jax.random.wrap_key_data(jnp.asarray(words), impl=THREEFRY) for words in found
+    )
+    return private, shared

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend import random as generators
 
 PARITY = 0x1BD11BDA
@@ -26,12 +27,11 @@ MOST_NUMBERS = 2**WORD
 """Counters have one word; no single call needs more."""
 
 
-def _word(value: int) -> jax.Array:
-    return jnp.uint32(value)
+_word = np.uint32
 
 
-def block(key: jax.Array, x0: jax.Array, x1: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Two words for each counter (x0, x1), under a key of shape (2,)."""
+def block(key: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
+    """Two words for each counter (x0, x1), under a key (2, ...); in NumPy if these are NumPy's."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ _word(PARITY))
     x0, x1 = x0 + keys[0], x1 + keys[1]
     for i in range(5):
@@ -46,6 +46,12 @@ def block(key: jax.Array, x0: jax.Array, x1: jax.Array) -> tuple[jax.Array, jax.
 def fold_in(key: jax.Array, data: Any) -> jax.Array:
     """A key of its own for every number."""
     return jnp.stack(block(key, _word(0), jnp.asarray(data, jnp.uint32)))
+
+
+def folded(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The same for keys (..., 2) and several numbers at once, (..., number, 2), in NumPy."""
+    by_word = np.moveaxis(keys, -1, 0)[..., None]
+    return np.stack(block(by_word, _word(0), numbers.astype(np.uint32)), axis=-1)
 
 
 def random_bits(key: jax.Array, bit_width: int, shape: tuple[int, ...]) -> jax.Array:
