@@ -26,6 +26,7 @@ from jax.scipy.special import gammaln
 from starlings.errors import check_positive
 from starlings.parameters import Parameter, Parameters
 from starlings.problem import Problem
+from starlings.quadratics import Quadratic
 from starlings.shards import divide_by_site
 
 LARGEST_LOG_MEAN = 40.0
@@ -109,7 +110,11 @@ def gaussian(hessians: Any, linear: Any = None) -> Problem:
     if vectors.shape != stack.shape[:2]:
         raise ValueError(f"`linear` must have shape {stack.shape[:2]}, got {vectors.shape}.")
     shards = [{"hessian": H[None], "linear": b[None]} for H, b in zip(stack, vectors, strict=True)]
-    return Problem(local_quadratic, flat_prior, {"x": (stack.shape[1],)}, shards, quadratic=True)
+    parameters = {"x": (stack.shape[1],)}
+    problem = Problem(local_quadratic, flat_prior, parameters, shards, quadratic=True)
+    symmetric = (stack + stack.swapaxes(1, 2)) / 2
+    problem.quadratic = Quadratic.factored(symmetric, vectors, np.zeros(len(stack)))
+    return problem
 
 
 def simulate(problem: Problem, rng: np.random.Generator) -> tuple[dict[str, Any], Problem]:

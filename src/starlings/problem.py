@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -233,10 +233,12 @@ class Problem:
         if not self.is_quadratic:
             return None
         with jax.enable_x64(True):
-            agents, origin = self._agents(None, None), jnp.zeros(self.dim)
-            hessian, gradient, values = map(np.asarray, _derivatives(agents, origin))
-            quadratic = Quadratic.factored(hessian, -gradient, values)
-            _check_quadratic(agents, quadratic)
+            away = np.random.default_rng(0).normal(size=self.dim)
+            found = _derivatives(self._agents(None, None), np.zeros(self.dim), away)
+        hessian, gradient, values, values_away = map(np.asarray, found)
+        quadratic = Quadratic.factored(hessian, -gradient, values)
+        if not np.allclose(quadratic.values(away), values_away, rtol=1e-8, atol=1e-8):
+            raise ValueError("`quadratic=True`, but the potentials are not quadratic in z.")
         return quadratic
 
     def potential(self, z: Any) -> float:
@@ -354,9 +356,11 @@ class Problem:
 
 
 @jax.jit
-def _derivatives(agents: Agent, z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Hessian, gradient and value of every agent's potential at one z."""
-    return jax.vmap(lambda a: (a.hessian(z), a.gradient(z), a.potential(z)))(agents)
+def _derivatives(agents: Agent, z: jax.Array, away: jax.Array) -> tuple[jax.Array, ...]:
+    """Hessian, gradient and value of every agent's potential at one z, and the value elsewhere."""
+    return jax.vmap(lambda a: (a.hessian(z), a.gradient(z), a.potential(z), a.potential(away)))(
+        agents
+    )
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -364,20 +368,6 @@ def _constrained(parameters: Parameters, frame: Frame | None, z: jax.Array) -> d
     if frame is not None:
         z = frame.centre + jax.vmap(functools.partial(times, frame.scale))(z)
     return jax.vmap(parameters.constrain)(z)
-
-
-@jax.jit
-def _claimed_and_actual(agents: Agent, quadratic: Quadratic, z: Any) -> tuple[jax.Array, jax.Array]:
-    claimed = jax.vmap(lambda a, q: replace(a, quadratic=q).potential(z))(agents, quadratic)
-    return claimed, jax.vmap(lambda a: a.potential(z))(agents)
-
-
-def _check_quadratic(agents: Agent, quadratic: Quadratic) -> None:
-    """Compare eq. (2) with the potentials at a point away from the origin."""
-    z = np.random.default_rng(0).normal(size=quadratic.linear.shape[-1])
-    claimed, actual = _claimed_and_actual(agents, quadratic, z)
-    if not np.allclose(claimed, actual, rtol=1e-8, atol=1e-8):
-        raise ValueError("`quadratic=True`, but the potentials are not quadratic in z.")
 
 
 def _as_type(array: Any, dtype: Any) -> jax.Array:

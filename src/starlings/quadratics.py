@@ -41,6 +41,10 @@ class Quadratic:
         curvatures, basis = np.linalg.eigh(hessian)
         return cls(hessian, linear, constant, basis, curvatures)
 
+    def values(self, z: np.ndarray) -> np.ndarray:
+        """Eq. (1) of a stack of agents at one z."""
+        return 0.5 * z @ (self.hessian @ z).T - self.linear @ z + self.constant
+
     def shifted_by(self, shift: Any) -> ShiftedInverse:
         """(H + shift)^-1, of use only where H + shift is positive definite."""
         inverse = (self.basis / (self.curvatures + shift)) @ self.basis.T
