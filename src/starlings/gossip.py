@@ -27,6 +27,8 @@ import numpy as np
 from starlings.network import Network
 from starlings.runtimes.wiring import Wiring
 
+WIDTHS = (32, 512)
+
 
 @dataclass
 class Ledger:
@@ -62,9 +64,9 @@ class Gossip:
     def sum(self, parts: Any) -> np.ndarray:
         """The sum of parts (agent, ...) over the agents, as every agent holds it: (agent, ...)."""
         flat = np.asarray(parts).reshape(len(parts), -1)
-        total = _climb(self.wiring, self.level, self.parents, self.depth, flat)
         self.ledger.add(self.depth, self.links, flat.shape[1])
-        return self.flood(total).reshape(parts.shape)
+        total = _climb(self.wiring, self.level, self.parents, self.depth, _widened(flat))
+        return self.flood(np.asarray(total)[:, : flat.shape[1]]).reshape(parts.shape)
 
     def max(self, values: Any) -> np.ndarray:
         """The largest of values (agent, k) over the agents, entry by entry, at every agent.
@@ -78,8 +80,8 @@ class Gossip:
         """Agent 0's value at every agent."""
         flat = np.asarray(values).reshape(len(values), -1)
         self.ledger.add(self.depth, self.links, flat.shape[1])
-        flooded = _descend(self.wiring, self.level, self.depth, flat)
-        return np.asarray(flooded).reshape(np.shape(values))
+        flooded = _descend(self.wiring, self.level, self.depth, _widened(flat))
+        return np.asarray(flooded)[:, : flat.shape[1]].reshape(np.shape(values))
 
     def _flood_levels(self) -> jax.Array:
         """Eq. (1); N - 1 rounds are enough for any graph, and nobody has to know its diameter."""
@@ -92,6 +94,14 @@ class Gossip:
         self.ledger.add(1, self.links, 1)
         announced = np.asarray(self.level)[:, None] == np.arange(self.depth + 1)
         return _announced_below(self.wiring, self.level, announced.astype(float))
+
+
+def _widened(columns: np.ndarray) -> np.ndarray:
+    """Columns with zeros up to one of a few widths: each is compiled once. A deployment of single
+    agents would not send those, so they are not counted."""
+    width = columns.shape[1]
+    wanted = next((w for w in WIDTHS if w >= width), width)
+    return np.pad(columns, ((0, 0), (0, wanted - width)))
 
 
 @jax.jit
