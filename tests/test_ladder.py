@@ -21,7 +21,7 @@ from conftest import (
 from starlings.gossip import Gossip
 from starlings.samplers import Metropolis, MidpointADMMS
 from starlings.theory import law, regular_variances
-from starlings.tuning import FLOOR_POINTS, STEP, even_shares, ladder, tune
+from starlings.tuning import STEP, even_shares, ladder, tune
 from starlings.tuning.ladder import ADMM_RUNGS, POINTS, prediction, shared_points
 from starlings.tuning.mode import DENSE_DIMENSION, inverse_root
 
@@ -203,7 +203,7 @@ def test_the_penalty_keeps_proximal_steps_convex():
     problem = wavy_problem(waves)
     tuning = tune(problem, IRREGULAR, exactness="half-noise")
     with jax.enable_x64(True):
-        points = shared_points(tuning.problem(problem).agents(IRREGULAR), POINTS)[:FLOOR_POINTS]
+        points = shared_points(tuning.problem(problem).agents(IRREGULAR), POINTS)
     curvatures = shares(IRREGULAR) + waves * (1 - np.cos(1.5 * points))  # (point, agent)
     floor = np.max(-curvatures / IRREGULAR.degrees)
     assert tuning.sampler.rho == pytest.approx(floor, rel=1e-9)

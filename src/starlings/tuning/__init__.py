@@ -58,7 +58,6 @@ from starlings.tuning.mode import (
 __all__ = ["EXACTNESS", "Tuning", "TuningError", "tune"]
 
 STEP = 0.125
-FLOOR_POINTS = 50
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ def tuned_at(
     shares = even_shares(gossip, problem.affine(centre, scale).agents(network))
     agents = problem.affine(centre, scale, *shares).agents(network)
     points = shared_points(agents, POINTS) if points is None else points
-    floor = smallest_penalty(gossip, agents, points[:FLOOR_POINTS])
+    floor = smallest_penalty(gossip, agents, points)
     wanted_step, rho = step, max(1 / (4 * network.num_edges * step), floor)  # (2)
     step = 1 / (4 * network.num_edges * rho)
     rung = exactness

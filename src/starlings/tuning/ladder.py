@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -98,12 +97,7 @@ def shared_points(agents: Agent, count: int) -> np.ndarray:
     """Standard normal points that are the same at every agent."""
     assert agents.frame is not None
     dim = agents.frame.centre.shape[1]
-    return np.asarray(_normal(jax.random.key(0), (count, dim)))
-
-
-@partial(jax.jit, static_argnums=1)
-def _normal(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
-    return jax.random.normal(key, shape)
+    return np.random.default_rng(0).standard_normal((count, dim))
 
 
 @jax.jit

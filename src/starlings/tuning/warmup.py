@@ -117,7 +117,7 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     half = length.rounds * getattr(sampler, "cycle", 1) // 2
     schedule = Schedule(draws=length.draws, burn_in=half, thin=half // length.draws)
     agents = tuning.problem(problem).agents(network)
-    start = jax.numpy.zeros((length.chains, len(network.held), problem.dim))
+    start = jax.numpy.asarray(np.zeros((length.chains, len(network.held), problem.dim)))
     recording = vectorised.run(sampler, agents, network, start, seed, schedule)
     if recording.count < schedule.draws:
         raise KeyboardInterrupt  # half a pilot is of no use, unlike half a run
