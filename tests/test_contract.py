@@ -208,6 +208,22 @@ def test_draws_depend_on_the_seed_alone(sampler):
         assert np.abs(first - run(draws=20, chains=3, seed=5)).min() > 0
 
 
+@pytest.mark.parametrize("thin", [1, 8, 21])
+def test_large_states_in_blocks_of_rounds_change_nothing(thin, monkeypatch):
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    sampler, schedule = st.DADMMS(rho=2.0), Schedule(draws=7, burn_in=11, thin=thin)
+    drawn = []
+    for large in (vectorised.LARGE_STATES, 1):
+        monkeypatch.setattr(vectorised, "LARGE_STATES", large)
+        jax.clear_caches()
+        with jax.enable_x64(True):
+            agents = problem.agents(network)
+            recording = vectorised.run(sampler, agents, network, jnp.ones((2, 6, 3)), 3, schedule)
+        drawn.append(recording.joined().position)
+    assert drawn[0].shape[0] == 7
+    np.testing.assert_allclose(drawn[0], drawn[1], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     "sampler", [v for v in typical() if not getattr(v.values[0], "common_start", False)]
 )

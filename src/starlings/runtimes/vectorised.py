@@ -39,6 +39,9 @@ from starlings.runtimes.recording import (
 from starlings.runtimes.wiring import Wiring
 
 CHUNK_BYTES = 64 * 2**20
+LARGE_STATES = 2**20
+"""Bytes of all positions above which rounds are compiled in blocks of pairs, see `repeated`."""
+PAIRS = 4
 NOTHING = Drawn()
 
 Agents = Agent | Groups
@@ -72,7 +75,13 @@ def prepared(sampler: Any, agents: Agent) -> Agents:
 
 @jax.jit
 def _prepared(sampler: Any, agents: Agent) -> Agent:
-    return jax.vmap(sampler.prepare)(agents)
+    with whole_products():
+        return jax.vmap(sampler.prepare)(agents)
+
+
+def whole_products() -> Any:
+    """Products of all digits; a GPU would cut the factors of float32 to ten bits (TF32)."""
+    return jax.default_matmul_precision("highest")
 
 
 def start(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Flock:
@@ -205,14 +214,31 @@ def advance(
     def keep(i, carry):
         flock, drawn, record = carry
         start = (flock, jnp.zeros_like(record.residual[0].T), drawn)
-        flock, worst, drawn = jax.lax.fori_loop(0, thin, turn, start)
+        flock, worst, drawn = repeated(thin, turn, start, positions.nbytes >= LARGE_STATES)
         position = draws_of(sampler, agents, flock.states, flock.round + 1, keys, drawn, -1)
         kept = Record(position, worst.T)
         return flock, drawn, jax.tree.map(lambda all_, one: all_.at[i].set(one), record, kept)
 
     start = (flock.with_chains(0, -1), noise_of(flock.round + 1), empty_record(positions, capacity))
-    flock, _, record = jax.lax.fori_loop(0, num_draws, keep, start)
+    with whole_products():
+        flock, _, record = jax.lax.fori_loop(0, num_draws, keep, start)
     return flock.with_chains(-1, 0), record
+
+
+def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: bool) -> Any:
+    """A loop of `times` turns; for large states, of blocks of some pairs of turns.
+
+    In pairs a turn writes over the state before last and copies none: one turn at a time would read
+    a neighbour's old position while the new ones are being written, so that the compiler copies
+    positions and duals first. And a GPU waits for the processor only where a loop's length is not
+    known beforehand: after every block.
+    """
+    if is_large:
+        pair = lambda i, old: turn(i, turn(i, old))  # noqa: E731
+        block = lambda _, old: jax.lax.fori_loop(0, PAIRS, pair, old)  # noqa: E731
+        carry = jax.lax.fori_loop(0, times // (2 * PAIRS), block, carry)
+        times = times % (2 * PAIRS)
+    return jax.lax.fori_loop(0, times, turn, carry)
 
 
 def empty_record(position: jax.Array, capacity: int) -> Record:
