@@ -335,6 +335,15 @@ def test_the_w2_of_perfect_draws_is_known():
     assert report.chance_w2(500) == pytest.approx(found, rel=0.1)
 
 
+def test_the_eigenvalues_of_perfect_draws_are_known():
+    """Eq. (2) of `report`, against Gaussian draws in 88 dimensions."""
+    rng, draws, dim = np.random.default_rng(0), 3000, 88
+    reference, found = (np.cov(rng.normal(size=(dim, n))) for n in (report.REFERENCE_DRAWS, draws))
+    root = np.linalg.inv(np.linalg.cholesky(reference))
+    extremes = np.linalg.eigvalsh(root @ found @ root.T)[[0, -1]]
+    np.testing.assert_allclose(report.chance_eigenvalues(dim, draws), extremes, rtol=0.03)
+
+
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     made = []
 

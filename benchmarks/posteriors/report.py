@@ -6,7 +6,11 @@ and phi the normal density. Against a reference that is itself of n_0 draws, by 
 
     W2 = sqrt((1/n + 1/n_0) mean_q q (1 - q) / phi(z_q)^2)                                     (1)
 
-of one parameter; the worst of several is somewhat larger.
+of one parameter; the worst of several is somewhat larger. The eigenvalues of a covariance in d
+dimensions, whitened by that of the reference, then spread (Wachter 1980) with a = d/n and b = d/n_0
+over
+
+    ((1 -+ sqrt(a + b - a b)) / (1 - b))^2                                                     (2)
 """
 
 from __future__ import annotations
@@ -161,9 +165,10 @@ def figures(rows: Sequence[Row], method: str, division: str) -> Grid:
     for case in BUILDERS:
         for row in rows:
             if _at(row, case, division) and row["method"] == method:
-                cells.append([case, *(_figure(row, *column) for column in HEADINGS.items())])
+                shown = [_figure(row, *column) for column in HEADINGS.items()]
+                cells.append([case, *shown, _chance_cell(row)])
                 notes += [f"{case}: {row['error']}"] if "error" in row else []
-    headings = ["case", *(heading for heading, _ in HEADINGS.values())]
+    headings = ["case", *(heading for heading, _ in HEADINGS.values()), "eigenvalues by chance"]
     return Grid(f"{method}, {division} division", headings, cells, notes)
 
 
@@ -173,6 +178,20 @@ def _figure(row: Row, keys: tuple[str, ...], heading: tuple[str, str]) -> str:
         return "-"
     missed = set(keys) & set(missed_targets(row))
     return " to ".join(format(value, heading[1]) for value in values) + (" *" if missed else "")
+
+
+def _chance_cell(row: Row) -> str:
+    if "error" in row:
+        return "-"
+    least, most = chance_eigenvalues(row["dim"], row["effective_draws"])
+    return f"{least:.3f} to {most:.3f}"
+
+
+def chance_eigenvalues(dim: int, draws: float) -> tuple[float, float]:
+    """Eq. (2) for so many effective draws."""
+    a, b = dim / draws, dim / REFERENCE_DRAWS
+    edge = math.sqrt(a + b - a * b)
+    return (max(1 - edge, 0.0) / (1 - b)) ** 2, ((1 + edge) / (1 - b)) ** 2
 
 
 def comparison(rows: Sequence[Row]) -> Grid:
