@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -222,6 +223,24 @@ def test_large_states_in_blocks_of_rounds_change_nothing(thin, monkeypatch):
         drawn.append(recording.joined().position)
     assert drawn[0].shape[0] == 7
     np.testing.assert_allclose(drawn[0], drawn[1], rtol=1e-12)
+
+
+def test_products_keep_all_digits(logistic_problem):
+    """On a GPU products of float32 would lose half of their digits by default."""
+    sampler = st.DADMMS(rho=2.0)
+    for problem in (unequal_linear_problem(), logistic_problem):
+        network = st.Network.ring(problem.num_agents).matched_to(problem.sites)
+        with jax.enable_x64(False):
+            agents = vectorised.prepared(sampler, problem.agents(network, np.dtype("float32")))
+            positions = jnp.zeros((2, problem.num_agents, problem.dim), jnp.float32)
+            keys = chain_keys(0, 2, problem.num_agents)
+            flock = vectorised.start(sampler, agents, positions, keys)
+            wiring = vectorised.Wiring.of(network, np.dtype("float32"))
+            traced = jax.make_jaxpr(partial(vectorised.advance.__wrapped__, sampler, capacity=1))(
+                agents, wiring, keys, 1e9, flock, 1, 1
+            )
+        assert "HIGHEST" in str(traced)
+        assert "precision=None" not in str(traced)
 
 
 @pytest.mark.parametrize(

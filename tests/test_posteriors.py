@@ -261,14 +261,19 @@ def flat_problem(outcomes) -> st.Problem:
 def test_an_agent_without_a_posterior_of_its_own_is_found(outcomes):
     """One outcome only, so that the mode is at infinity; one covariate only, so a ridge."""
     problem = flat_problem(np.array(outcomes))
-    with jax.enable_x64(True), pytest.raises(consensus.ImproperError, match="improper at agent 1"):
-        consensus.refuse_improper(problem.agents(), problem.dim)
+    for one in (problem, problem.affine(np.zeros(2), np.eye(2))):
+        with (
+            jax.enable_x64(True),
+            pytest.raises(consensus.ImproperError, match="improper at agent 1"),
+        ):
+            consensus.refuse_improper(one.agents(), one.dim)
 
 
 def test_agents_with_posteriors_of_their_own_pass():
     problem = flat_problem(np.array([0.0, 1.0, 0.0, 1.0]))
-    with jax.enable_x64(True):
-        consensus.refuse_improper(problem.agents(), problem.dim)
+    for one in (problem, problem.affine(np.zeros(2), np.eye(2))):
+        with jax.enable_x64(True):
+            consensus.refuse_improper(one.agents(), one.dim)
 
 
 def test_draws_of_no_law_are_refused():

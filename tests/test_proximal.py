@@ -140,6 +140,35 @@ def test_tuned_steps_compute_no_hessian():
     assert 0 < count_of["tuned"] < count_of["raw"]
 
 
+def test_secants_in_single_precision():
+    """To some ten roundings of the gradient, from wherever a chain may be."""
+    problem, network = robust_problem(), st.Network.ring(5)
+    tuned = tune(problem, network).problem(problem)
+    exact = jax.tree.map(lambda a: a[2], tuned.agents(network))
+    rng = np.random.default_rng(1)
+    starts = rng.normal(size=(200, tuned.dim))
+    linear = starts + 0.3 * rng.normal(size=starts.shape)
+    solve_all = jax.jit(jax.vmap(proximal_point, in_axes=(None, None, 0, 0)))
+    right = solve_all(exact, 1.0, linear, starts)
+    with jax.enable_x64(False):
+        single = jax.tree.map(lambda a: a[2], tuned.agents(network, np.dtype("float32")))
+        found = solve_all(single, jnp.float32(1.0), *map(jnp.float32, (linear, starts)))
+    assert found.point.dtype == np.float32
+    assert found.residual.max() <= tolerance(np.float32)
+    np.testing.assert_allclose(found.point, right.point, atol=2e-5)
+
+
+def test_agents_in_a_frame_without_edges():
+    """There are no shares then, but still something to begin with."""
+    problem = robust_problem()
+    framed = problem.affine(np.zeros(problem.dim), np.eye(problem.dim))
+    arguments = (0.5, np.ones(problem.dim), np.zeros(problem.dim))
+    plain, _ = solve(problem, *arguments)
+    found, slope = solve(framed, *arguments)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-9)
+    np.testing.assert_allclose(found.point, plain.point, atol=1e-9)
+
+
 @pytest.mark.parametrize("curvature", [0.02, 1.0, 50.0])
 def test_secants_from_a_wrong_curvature_and_a_saddle(curvature):
     """What is said of the curvature is where the search begins, not what it relies on."""
@@ -166,6 +195,7 @@ def test_unbounded_objectives_leave_their_residual(curvature):
 def test_not_finite_objectives_leave_their_residual(curvature):
     objective = Objective.of(lambda z: jnp.sum(jnp.log(z)))
     found = minimise(objective, -jnp.ones(2), curvature=curvature)
+    assert found.iterations <= 2, "nobody waits for what is not a number"
     assert not found.residual <= tolerance(np.float64)
 
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from starlings.rounds import chain_keys
 from starlings.threefry import THREEFRY, random_bits
 
 DRAWN = {
@@ -28,6 +29,20 @@ def test_the_same_bits_as_jax(draw, seed, x64):
     with jax.enable_x64(x64):
         own, theirs = jax.random.key(seed, impl=THREEFRY), jax.random.key(seed, impl="threefry2x32")
         np.testing.assert_array_equal(draw(own), draw(theirs))
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
+@pytest.mark.parametrize("agents", [3, np.array([0, 5, 1_000_000])])
+def test_keys_of_chains_and_agents_are_folded_as_jax_does(seed, agents):
+    """Eqs. (1) and (2) of `rounds`, one key at a time."""
+    private, shared = chain_keys(seed, 4, agents)
+    root, fold_in = jax.random.key(seed, impl=THREEFRY), jax.random.fold_in
+    numbers = np.arange(agents) if np.ndim(agents) == 0 else agents
+    for chain in range(4):
+        own = fold_in(root, chain)
+        assert shared[chain] == fold_in(own, 0)
+        for place, agent in enumerate(numbers):
+            assert private[chain, place] == fold_in(own, 1 + int(agent))
 
 
 def test_more_numbers_than_counters_are_refused():

@@ -51,6 +51,28 @@ def test_the_ledger_counts_rounds_messages_and_floats():
     assert np.subtract(after, before).tolist() == [6, 12, 60]
 
 
+@pytest.mark.parametrize("columns", [1, 32, 33, 512, 513])
+def test_sums_of_any_width(columns):
+    network = st.Network(irregular_graph())
+    parts = np.random.default_rng(columns).normal(size=(6, columns, 1))
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        sent = gossip.ledger.floats
+        total = gossip.sum(parts)
+    assert total.shape == parts.shape
+    np.testing.assert_allclose(total[3], parts.sum(axis=0), rtol=1e-12, atol=1e-13)
+    assert gossip.ledger.floats - sent == 2 * gossip.links * columns
+
+
+@pytest.mark.parametrize("step", [0.055, 0.1, 0.02])
+def test_a_step_that_is_wanted_is_long_enough(step, logistic_problem):
+    """1 / (4 E (1 / (4 E step))) may be a little less than the step, and is not the potentials'."""
+    network = st.Network.ring(logistic_problem.num_agents)
+    tuning = tune(logistic_problem, network, step=step)
+    assert isinstance(tuning.sampler, st.DADMMS)
+    assert tuning.step == pytest.approx(step)
+
+
 def test_sums_need_edges():
     with pytest.warns(UserWarning, match="will not agree"):
         network = st.Network.no_edges(3)

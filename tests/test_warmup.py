@@ -147,21 +147,25 @@ def test_a_pilot_keeps_the_step_that_was_asked_for():
     assert better.step <= 0.11 * (1 + 1e-12)
 
 
-def waiting_problem(events):
+def waiting_problem(events, others=0):
     """Site 0 has all the waiting time and no event, the others all the events: exp(log_rate) has a
-    Gamma posterior, and all its skewness comes from site 0."""
+    Gamma posterior, and all its skewness comes from site 0. Other parameters are Gaussian."""
 
     def log_likelihood(p, row):
         return row["events"] * p["log_rate"] - row["time"] * jnp.exp(p["log_rate"])
 
+    def log_prior(p):
+        return -0.5 * sum(jnp.sum(p[name] ** 2) for name in p if name == "other")
+
     waits = {"events": [0.0], "time": [5.0]}
     sites = [waits] + 3 * [{"events": [events / 3], "time": [0.0]}]
-    return st.Problem(log_likelihood, lambda p: 0.0 * p["log_rate"], {"log_rate": ()}, sites)
+    parameters = {"log_rate": ()} | ({"other": (others,)} if others else {})
+    return st.Problem(log_likelihood, log_prior, parameters, sites)
 
 
-@pytest.mark.parametrize(("events", "halvings"), [(1.0, 1), (30.0, 0)])
-def test_agents_that_are_far_apart_take_half_the_step(events, halvings):
-    problem, network = waiting_problem(events), st.Network.ring(4)
+@pytest.mark.parametrize(("events", "others", "halvings"), [(1.0, 0, 1), (1.0, 9, 1), (30.0, 0, 0)])
+def test_agents_that_are_far_apart_take_half_the_step(events, others, halvings):
+    problem, network = waiting_problem(events, others), st.Network.ring(4)
     first = tune(problem, network)
     tuning = warmup.warm_up(problem, first, network, seed=0)
     assert tuning.step == pytest.approx(first.step / 2**halvings)
@@ -174,6 +178,20 @@ def test_agents_that_are_far_apart_take_half_the_step(events, halvings):
     assert apart[1] <= warmup.LARGEST_APART
     if halvings:
         assert apart[1] < apart[0] / 2, "faster than the step"
+
+
+def test_the_distance_of_agents_is_that_of_the_worst_and_counted():
+    network = st.Network.path(3)
+    draws = np.random.default_rng(0).normal(size=(2 * POINTS, 1, 4)).repeat(3, axis=1)
+    draws[:, 2, 1] += np.tile([0.3, -0.3], POINTS)
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        sent = gossip.ledger.floats
+        apart = warmup.distance_apart(gossip, draws)
+    assert apart == pytest.approx(0.2)
+    depth = 2
+    summed, heard = 2 * POINTS * 4, 2 * depth
+    assert gossip.ledger.floats - sent == gossip.links * (summed + heard)
 
 
 def test_half_the_step_is_what_a_skewed_posterior_needs():

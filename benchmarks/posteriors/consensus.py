@@ -50,7 +50,7 @@ def combine(draws: np.ndarray) -> np.ndarray:
 def refuse_improper(agents: Agent, dim: int) -> None:
     """Refuse agents that are flat at what should be their mode."""
     for agent, curvature in enumerate(np.asarray(_least_curvatures(agents, dim))):
-        if abs(curvature) < 1 / LARGEST_VARIANCE:
+        if not abs(curvature) >= 1 / LARGEST_VARIANCE:
             raise ImproperError(f"improper at agent {agent} (flat in some direction at its mode)")
 
 

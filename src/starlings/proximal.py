@@ -15,14 +15,15 @@ local potential, so the same tolerance serves every scaling of z. The last decre
 the residual; a residual above the tolerance, or one that is not finite, means that the step did not
 converge, and the runtime stops the run there.
 
-In tuned coordinates Hess f_i is near s_i I, with s_i = d_i / sum_j d_j (see `frames`), so K^-1 is
-known to begin with. A Hessian by automatic differentiation costs some 2 d gradients: better learn
-it from the gradients y = g' - g that steps s = z' - z find on their way (BFGS),
+Where coordinates were chosen for it (see `frames`), Hess f_i is roughly s_i I, with the share
+s_i = d_i / sum_j d_j: K is roughly known. A Hessian by automatic differentiation costs some 2 d
+gradients; better learn it from the changes y = g' - g of the gradient that the steps p = z' - z
+find on their way (BFGS),
 
-    B <- (I - s y'/s'y) B (I - y s'/s'y) + s s'/s'y,     B = I / (s_i + c) at first          (4)
+    B <- (I - p y'/p'y) B (I - y p'/p'y) + p p'/p'y,     B = I / (s_i + c) at first          (4)
 
 with B for K^-1 in (3). Its last steps shrink the error by tens, not to its square, and so there are
-`SECANT_SETTLING` of them below the tolerance.
+`SECANT_SETTLING` of them, below a finer tolerance.
 
 Where phi is not convex K may be indefinite. A factorisation that fails is then repeated with K
 shifted by its Gershgorin bound, which keeps (3) a descent direction. Above `DENSE_DIMENSION`
@@ -104,8 +105,8 @@ class _Secants(NamedTuple):
 
 
 def tolerance(dtype: Any) -> float:
-    """The largest accepted residual: the square root of the type's precision."""
-    return float(jnp.finfo(dtype).eps) ** 0.5
+    """The largest accepted residual; the step that follows leaves about its square."""
+    return float(jnp.finfo(dtype).eps) ** (1 / 3)
 
 
 def prepared(agent: Agent, curvature: jax.Array) -> Agent:
@@ -119,7 +120,8 @@ def prepared(agent: Agent, curvature: jax.Array) -> Agent:
 def proximal_point(
     agent: Agent, curvature: jax.Array, linear: jax.Array, start: jax.Array
 ) -> ProximalResult:
-    """Solve (1) for one agent: in closed form where f_i is quadratic, else by Newton's method."""
+    """Solve (1) for one agent: in closed form where f_i is quadratic, else by (3), with (4) where
+    coordinates were chosen and the Hessian is not at hand."""
     if agent.quadratic is not None:
         q = agent.quadratic
         inverse = q.shifted_by(curvature) if q.shifted is None else q.shifted
@@ -141,7 +143,8 @@ def proximal_point(
     cancelling = jnp.abs(linear @ start) + curvature * (start @ start)
     expected = None
     if agent.frame is not None and not agent.has_structure:
-        expected = agent.degree / agent.total_degree + curvature
+        share = agent.degree / jnp.maximum(agent.total_degree, 1)
+        expected = jnp.where(share > 0, share, 1 / agent.num_agents) + curvature
     return minimise(Objective(value, derivatives), start, cancelling, expected)
 
 
@@ -153,14 +156,13 @@ def minimise(
     `cancelling` is the size of terms that may cancel in the value: with the value itself it says
     how much of a fall is rounding.
     """
-    look, memory, settling = _dense_look, None, 1
+    look, memory, settling, limit = _dense_look, None, 1, tolerance(start.dtype)
     if start.size > DENSE_DIMENSION:
-        look = _free_look
+        look, limit = _free_look, limit**1.5
     elif curvature is not None:
         inverse = jnp.eye(start.size, dtype=start.dtype) / curvature
         look, memory = _secant_look, _Secants(inverse, start, jnp.zeros_like(start))
-        settling = SECANT_SETTLING
-    limit = tolerance(start.dtype)
+        settling, limit = SECANT_SETTLING, limit**1.5
 
     def search_from(point, memory, iteration, settled):
         value, direction, decrement, memory = look(objective, point, memory)
@@ -173,7 +175,8 @@ def minimise(
     slack = 10 * jnp.finfo(start.dtype).eps * (jnp.abs(first.value) + cancelling)
 
     def unfinished(state):
-        return (state.settled < settling) & (state.iteration < MAX_ITERATIONS)
+        hopeless = jnp.isnan(state.value + state.decrement) | (state.iteration == MAX_ITERATIONS)
+        return (state.settled < settling) & ~hopeless
 
     def iterate(state):
         following = state.point + state.scale * state.direction  # (3)
@@ -198,14 +201,14 @@ def _secant_look(objective: Objective, point, memory):
 
 
 def _with_secant(inverse, step, change):
-    """Eq. (4); where phi is not convex along the step, B as it was."""
+    """Eq. (4); B as it was where phi is not convex along the step, or bends within rounding."""
     bend = step @ change
-    is_convex = bend > 1e-10 * jnp.sqrt((step @ step) * (change @ change))
-    step = step / jnp.where(is_convex, bend, 1.0)
+    tells = bend > jnp.finfo(step.dtype).eps
+    step = step / jnp.where(tells, bend, 1.0)
     image = product(inverse, change)
     outer = step[:, None] * image
     both = (bend + change @ image) * step[:, None] * step
-    return jnp.where(is_convex, inverse - outer - outer.T + both, inverse)
+    return jnp.where(tells, inverse - outer - outer.T + both, inverse)
 
 
 def _dense_look(objective: Objective, point, memory):

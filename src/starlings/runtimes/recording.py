@@ -68,15 +68,23 @@ def watch(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
 
     `positions` are (agent, dim, chain), and everything else is (agent, chain).
     """
-    if positions.shape[1] <= FEW_ENTRIES:  # a maximum over a short axis takes longer than the step
-        size = functools.reduce(jnp.maximum, list(jnp.abs(jnp.moveaxis(positions, 1, 0))))
-    else:
-        size = jnp.abs(positions).max(axis=1)
+    size = jax.lax.platform_dependent(positions, cpu=_largest_entry, default=_largest_along_axis)
     reason = jnp.where(residual > tolerance(positions.dtype), UNCONVERGED, SOUND)
     reason = jnp.where(size > limit, EXPLODED, reason)
     reason = jnp.where(jnp.isfinite(size) & jnp.isfinite(residual), reason, NOT_FINITE)
     now = jnp.where(reason == SOUND, NEVER, REASONS * index + reason)  # (1)
     return jnp.minimum(trouble, now.astype(trouble.dtype))
+
+
+def _largest_along_axis(positions: jax.Array) -> jax.Array:
+    return jnp.abs(positions).max(axis=1)
+
+
+def _largest_entry(positions: jax.Array) -> jax.Array:
+    """The same; on a processor a maximum over a short axis would take longer than the step."""
+    if positions.shape[1] > FEW_ENTRIES:
+        return _largest_along_axis(positions)
+    return functools.reduce(jnp.maximum, list(jnp.abs(jnp.moveaxis(positions, 1, 0))))
 
 
 class Trouble(NamedTuple):

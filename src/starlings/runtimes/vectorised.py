@@ -233,9 +233,14 @@ def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: 
     positions and duals first. And a GPU waits for the processor only where a loop's length is not
     known beforehand: after every block.
     """
+
+    def pair(i, carry):
+        return turn(i, turn(i, carry))
+
+    def block(_, carry):
+        return jax.lax.fori_loop(0, PAIRS, pair, carry)
+
     if is_large:
-        pair = lambda i, old: turn(i, turn(i, old))  # noqa: E731
-        block = lambda _, old: jax.lax.fori_loop(0, PAIRS, pair, old)  # noqa: E731
         carry = jax.lax.fori_loop(0, times // (2 * PAIRS), block, carry)
         times = times % (2 * PAIRS)
     return jax.lax.fori_loop(0, times, turn, carry)

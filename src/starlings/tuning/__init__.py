@@ -41,6 +41,7 @@ from starlings.tuning.ladder import (
     EXACTNESS,
     METROPOLIS_RUNGS,
     POINTS,
+    SMALLEST_SHARE,
     SMALLEST_STEP,
     metropolis_on,
     prediction,
@@ -194,7 +195,8 @@ def tuned_at(
     step = 1 / (4 * network.num_edges * rho)
     rung = exactness
     if exactness == "auto":
-        rung = "half-noise" if step >= min(SMALLEST_STEP, wanted_step) else "metropolis"
+        shortest = min(SMALLEST_STEP, SMALLEST_SHARE * wanted_step)
+        rung = "half-noise" if step >= shortest else "metropolis"
     w2, rounds_per_draw = 0.0, np.nan
     if rung in ADMM_RUNGS:
         sampler = ADMM_RUNGS[rung](rho)

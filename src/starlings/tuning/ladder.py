@@ -11,8 +11,8 @@
                                                candidate and more of them refused
 
 "auto" is half-noise where the proximal steps can be long enough (an eta of `SMALLEST_STEP`, some
-twenty rounds for a draw, or as long as is wanted), and Metropolis where the potentials are too far
-from convex for that.
+twenty rounds for a draw, or where less is wanted most of that), and Metropolis where the potentials
+are too far from convex for it.
 
 What an ADMM rung gives on the Gaussian approximation is known before it runs, from the exact law
 on N agents that carry d_i / sum_j d_j of the curvature one each: `prediction`.
@@ -45,7 +45,7 @@ ADMM_RUNGS: dict[str, Callable[[float], Any]] = {
 }
 METROPOLIS_RUNGS = {"metropolis": "sum", "metropolis-vote": "factorised"}
 EXACTNESS = ("auto", *ADMM_RUNGS, *METROPOLIS_RUNGS)
-SMALLEST_STEP = 0.1
+SMALLEST_STEP, SMALLEST_SHARE = 0.1, 0.8
 LENGTHS = 2.0 ** -(np.arange(1, 13) / 2)
 """Step lengths of Metropolis that are tried, 0.7 to 1/64. At 1, candidates that do not depend on
 where the chain is would miss tails heavier than Gaussian."""

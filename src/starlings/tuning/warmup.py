@@ -17,7 +17,7 @@ the network.
 
 Agents with shares of one Gaussian posterior move alike, so that how far they are from their average
 
-    apart^2 = max_i of the mean of (z_i - mean_j z_j)^2 over coordinates and draws          (3)
+    apart^2 = max_{i,k} mean over draws of (z_ik - mean_j z_jk)^2                           (3)
 
 says how far the step is too long for what is not Gaussian: both this and the bias fall faster than
 the step. Beyond `LARGEST_APART` the step is halved. The pilot's messages count as tuning.
@@ -94,16 +94,16 @@ def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tu
                     raise
                 tuning = retuned(problem, tuning, gossip, tuning.centre, tuning.scale, None)
                 continue
-            near = found.apart <= LARGEST_APART
-            if not near:
-                tuning = replace(tuning, wanted_step=tuning.step / 2)
-            if not fits(found):
-                tuning = moved(problem, tuning, gossip, found)
-            elif near:
+            is_near, is_gaussian = found.apart <= LARGEST_APART, fits(found)
+            if is_near and is_gaussian:
                 break
-            else:
+            if not is_near:
+                tuning = replace(tuning, wanted_step=tuning.step / 2)
+            if is_gaussian:
                 here = (tuning.centre, tuning.scale, found.points)
                 tuning = retuned(problem, tuning, gossip, *here)
+            else:
+                tuning = moved(problem, tuning, gossip, found)
     rounds_per_draw = tuning.predicted_rounds_per_draw
     if np.isnan(rounds_per_draw):
         rounds_per_draw = found.rounds_per_draw
@@ -137,8 +137,8 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
         piece.reshape(part.shape) for piece, part in zip(pieces, found, strict=True)
     )
     rounds_per_draw = length.chains * length.draws * schedule.thin / float(told_count)
-    apart = 0.0  # quadratic potentials leave nothing to differ by
-    if problem.quadratic is None:
+    apart = 0.0  # as of quadratic potentials, and of Metropolis, which moves all agents together
+    if problem.quadratic is None and not isinstance(sampler, Metropolis):
         apart = distance_apart(gossip, record.position.reshape(-1, *record.position.shape[2:]))
     return Pilot(mean, spread, float(told_count), points, rounds_per_draw, apart)
 
@@ -147,7 +147,7 @@ def distance_apart(gossip: Gossip, draws: np.ndarray) -> float:
     """Eq. (3) from some of the draws (draw, agent, dim): a sum and a maximum over the network."""
     some = np.moveaxis(draws[:: len(draws) // POINTS][:POINTS], 1, 0)
     average = gossip.sum(some) / gossip.network.size
-    apart = np.sqrt(((some - average) ** 2).mean(axis=(1, 2)))
+    apart = np.sqrt(((some - average) ** 2).mean(axis=1).max(axis=1))
     return float(gossip.max(apart[:, None])[0, 0])
 
 
