@@ -210,19 +210,27 @@ def test_draws_depend_on_the_seed_alone(sampler):
 
 
 @pytest.mark.parametrize("thin", [1, 8, 21])
-def test_large_states_in_blocks_of_rounds_change_nothing(thin, monkeypatch):
+def test_what_a_gpu_does_with_large_states_changes_nothing(thin, monkeypatch):
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     sampler, schedule = st.DADMMS(rho=2.0), Schedule(draws=7, burn_in=11, thin=thin)
-    drawn = []
-    for large in (vectorised.LARGE_STATES, 1):
-        monkeypatch.setattr(vectorised, "LARGE_STATES", large)
+
+    def drawn():
         jax.clear_caches()
         with jax.enable_x64(True):
             agents = problem.agents(network)
             recording = vectorised.run(sampler, agents, network, jnp.ones((2, 6, 3)), 3, schedule)
-        drawn.append(recording.joined().position)
-    assert drawn[0].shape[0] == 7
-    np.testing.assert_allclose(drawn[0], drawn[1], rtol=1e-12)
+        return recording.joined().position
+
+    usual, chosen = drawn(), []
+
+    def as_on_a_gpu(*arguments, cpu, default):
+        chosen.append(default.__name__)
+        return default(*arguments)
+
+    monkeypatch.setattr(vectorised, "LARGE_STATES", 1)
+    monkeypatch.setattr(jax.lax, "platform_dependent", as_on_a_gpu)
+    np.testing.assert_allclose(usual, drawn(), rtol=1e-12)
+    assert "in_blocks" in chosen
 
 
 def test_products_keep_all_digits(logistic_problem):

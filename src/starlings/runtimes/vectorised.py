@@ -226,13 +226,17 @@ def advance(
 
 
 def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: bool) -> Any:
-    """A loop of `times` turns; for large states, of blocks of some pairs of turns.
+    """A loop of `times` turns; for large states on a GPU, of blocks of some pairs of turns.
 
     In pairs a turn writes over the state before last and copies none: one turn at a time would read
     a neighbour's old position while the new ones are being written, so that the compiler copies
     positions and duals first. And a GPU waits for the processor only where a loop's length is not
-    known beforehand: after every block.
+    known beforehand: after every block. (On a processor a copy is cheaper than what the compiler
+    computes twice in a pair.)
     """
+
+    def one_by_one(carry, times=times):
+        return jax.lax.fori_loop(0, times, turn, carry)
 
     def pair(i, carry):
         return turn(i, turn(i, carry))
@@ -240,10 +244,13 @@ def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: 
     def block(_, carry):
         return jax.lax.fori_loop(0, PAIRS, pair, carry)
 
-    if is_large:
+    def in_blocks(carry):
         carry = jax.lax.fori_loop(0, times // (2 * PAIRS), block, carry)
-        times = times % (2 * PAIRS)
-    return jax.lax.fori_loop(0, times, turn, carry)
+        return one_by_one(carry, times % (2 * PAIRS))
+
+    if not is_large:
+        return one_by_one(carry)
+    return jax.lax.platform_dependent(carry, cpu=one_by_one, default=in_blocks)
 
 
 def empty_record(position: jax.Array, capacity: int) -> Record:
