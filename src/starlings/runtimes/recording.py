@@ -84,7 +84,8 @@ def _largest_entry(positions: jax.Array) -> jax.Array:
     """The same; on a processor a maximum over a short axis would take longer than the step."""
     if positions.shape[1] > FEW_ENTRIES:
         return _largest_along_axis(positions)
-    return functools.reduce(jnp.maximum, list(jnp.abs(jnp.moveaxis(positions, 1, 0))))
+    sizes = [jnp.abs(positions[:, k]) for k in range(positions.shape[1])]
+    return functools.reduce(jnp.maximum, sizes)
 
 
 class Trouble(NamedTuple):
