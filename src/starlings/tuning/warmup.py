@@ -138,7 +138,7 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     )
     rounds_per_draw = length.chains * length.draws * schedule.thin / float(told_count)
     apart = 0.0  # as of quadratic potentials, and of Metropolis, which moves all agents together
-    if problem.quadratic is None and not isinstance(sampler, Metropolis):
+    if not (problem.is_quadratic or isinstance(sampler, Metropolis)):
         apart = distance_apart(gossip, record.position.reshape(-1, *record.position.shape[2:]))
     return Pilot(mean, spread, float(told_count), points, rounds_per_draw, apart)
 
