@@ -52,7 +52,7 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
         (2, "half"),
         pytest.param(2, "all", marks=pytest.mark.slow),
         pytest.param(3, "others", marks=pytest.mark.slow),
-        (4, "some"),
+        pytest.param(4, "some", marks=pytest.mark.slow),
         pytest.param(8, "one", marks=pytest.mark.slow),
     ],
 )
@@ -93,7 +93,14 @@ def test_a_tuned_study_on_a_cluster_has_the_same_file(tmp_path, tuned):
     assert not (tmp_path / "cluster.nc.run").exists()
 
 
-@pytest.mark.parametrize(("what", "again"), [("SIGKILL", 3), ("raised", 2), ("SIGINT", None)])
+@pytest.mark.parametrize(
+    ("what", "again"),
+    [
+        ("SIGKILL", 3),
+        pytest.param("raised", 2, marks=pytest.mark.slow),
+        pytest.param("SIGINT", None, marks=pytest.mark.slow),
+    ],
+)
 def test_a_lost_process_ends_the_job_which_others_resume(tmp_path, what, again):
     target = tmp_path / "draws.nc"
     began = time.monotonic()

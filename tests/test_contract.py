@@ -215,7 +215,7 @@ def test_what_a_gpu_does_with_large_states_changes_nothing(thin, monkeypatch):
     sampler, schedule = st.DADMMS(rho=2.0), Schedule(draws=7, burn_in=11, thin=thin)
 
     def drawn():
-        jax.clear_caches()
+        vectorised.advance.clear_cache()
         with jax.enable_x64(True):
             agents = problem.agents(network)
             recording = vectorised.run(sampler, agents, network, jnp.ones((2, 6, 3)), 3, schedule)

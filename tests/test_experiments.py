@@ -83,6 +83,7 @@ def extreme_points(
     return found
 
 
+@pytest.mark.slow
 def test_monte_carlo_lies_within_sampling_error_of_the_exact_law():
     """One test of all methods, graphs, targets and rounds at a false-alarm rate of 1 %."""
     problem = linear_problem(5, 50)

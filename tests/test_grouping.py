@@ -54,7 +54,8 @@ SAMPLERS = [
 
 @pytest.mark.parametrize(
     ("sampler", "dim"),
-    [(sampler, 3) for sampler in SAMPLERS] + [(sampler, 12) for sampler in SAMPLERS[1:3]],
+    [(sampler, 3) for sampler in SAMPLERS]
+    + [pytest.param(sampler, 12, marks=pytest.mark.slow) for sampler in SAMPLERS[1:3]],
     ids=str,
 )
 def test_draws_are_the_same_with_and_without_groups(sampler, dim, monkeypatch):

@@ -188,6 +188,7 @@ def test_consensus_of_gaussians_is_their_product():
     assert np.max(np.abs(np.cov(white) - np.eye(2))) < 6 * np.sqrt(2) * error
 
 
+@pytest.mark.slow
 def test_consensus_is_exact_on_a_gaussian(monkeypatch):
     pytest.importorskip("blackjax")
     for name, value in {"NUTS_CHAINS": 4, "NUTS_WARMUP": 300}.items():
