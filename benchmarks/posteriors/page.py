@@ -53,8 +53,8 @@ Eigenvalues of many parameters spread by chance too, as the last column of the f
 with 88 parameters no sampler meets the target with 10,000 draws.
 
 Targets: {targets}; W2 of the sorted division at most {ratio} times that of the random one. A figure
-outside its target has a star. An empty cell was not run: on the hard posteriors NUTS at an agent
-alone, with no proper posterior to speak of, takes hours.
+outside its target has a star. An empty cell has no result: on the hard posteriors NUTS at an agent
+alone had not ended after ten minutes.
 """
 
 

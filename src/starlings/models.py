@@ -113,7 +113,7 @@ def gaussian(hessians: Any, linear: Any = None) -> Problem:
     parameters = {"x": (stack.shape[1],)}
     problem = Problem(local_quadratic, flat_prior, parameters, shards, quadratic=True)
     symmetric = (stack + stack.swapaxes(1, 2)) / 2
-    problem.quadratic = Quadratic.factored(symmetric, vectors, np.zeros(len(stack)))
+    problem.quadratic = Quadratic.factored(symmetric, vectors, np.zeros(len(stack)))  # as given
     return problem
 
 

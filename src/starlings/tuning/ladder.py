@@ -46,6 +46,7 @@ ADMM_RUNGS: dict[str, Callable[[float], Any]] = {
 METROPOLIS_RUNGS = {"metropolis": "sum", "metropolis-vote": "factorised"}
 EXACTNESS = ("auto", *ADMM_RUNGS, *METROPOLIS_RUNGS)
 SMALLEST_STEP, SMALLEST_SHARE = 0.1, 0.8
+"""Of eta, and of what is wanted of it; the smaller of both counts."""
 LENGTHS = 2.0 ** -(np.arange(1, 13) / 2)
 """Step lengths of Metropolis that are tried, 0.7 to 1/64. At 1, candidates that do not depend on
 where the chain is would miss tails heavier than Gaussian."""
