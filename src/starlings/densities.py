@@ -53,7 +53,7 @@ class RowwiseLikelihood:
         X = rows["x"].astype(z.dtype)  # whole numbers would overflow in products
         value, slope, curvature = self.log_likelihood.of_predictor(X @ z, rows)  # type: ignore[attr-defined]
         slope, curvature = weights * slope, weights * curvature
-        return weights @ value, slope @ X, weighted_gram(X, curvature)
+        return weights @ value, X.T @ slope, weighted_gram(X, curvature)
 
 
 def weighted_gram(X: jax.Array, weights: jax.Array) -> jax.Array:
@@ -61,8 +61,8 @@ def weighted_gram(X: jax.Array, weights: jax.Array) -> jax.Array:
     size, dim = X.shape
     if size * dim * dim > LARGEST_PAIRED:
         return (X * weights[:, None]).T @ X
-    pairs = (X[:, :, None] * X[:, None, :]).reshape(size, dim * dim)
-    return (weights @ pairs).reshape(dim, dim)
+    pairs = (X.T[:, None] * X.T).reshape(dim * dim, size)
+    return (pairs @ weights).reshape(dim, dim)
 
 
 @dataclass(frozen=True)

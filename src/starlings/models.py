@@ -31,6 +31,8 @@ from starlings.shards import divide_by_site
 
 LARGEST_LOG_MEAN = 40.0
 """Of a Poisson outcome that can be drawn: a count has to fit into 64 bits."""
+LOG_TERMS = 16
+"""Of eq. (5): the next would be below 1e-17 of the first."""
 
 
 def linear_regression(
@@ -185,7 +187,19 @@ class Normal:
 @jax.custom_jvp
 def softplus(eta: jax.Array) -> jax.Array:
     """log(1 + exp(eta)), with an exponential that `sigmoid` has in common."""
-    return jnp.maximum(eta, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(eta)))
+    return jnp.maximum(eta, 0.0) + log_of_one_plus(jnp.exp(-jnp.abs(eta)))
+
+
+def log_of_one_plus(small: jax.Array) -> jax.Array:
+    """log(1 + u) for 0 <= u <= 1 by products alone, several times faster than `log1p` on a CPU:
+
+    log(1 + u) = 2 (s + s^3 / 3 + s^5 / 5 + ...),     s = u / (2 + u) <= 1/3                 (5)
+    """
+    s = small / (2 + small)
+    series = jnp.zeros_like(s)
+    for k in reversed(range(LOG_TERMS)):
+        series = series * s**2 + 1 / (2 * k + 1)
+    return 2 * s * series  # (5)
 
 
 @jax.custom_jvp
