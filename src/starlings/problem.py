@@ -334,7 +334,10 @@ class Problem:
         moved = frame(centre, scale, len(self.shards), linear, quadratic, is_whole)
         if moved.centre.shape != (self.dim,):
             raise ValueError(f"`centre` must have shape {(self.dim,)}, got {moved.centre.shape}.")
-        return self._like(self.shards, moved)
+        problem = self._like(self.shards, moved)
+        if self.quadratic is not None:
+            problem.quadratic = self.quadratic.in_frame(moved)
+        return problem
 
     def _with_shards(self, shards: dict[str, Rows]) -> Problem:
         """The same coordinates without tilts, which are made for all sites together."""

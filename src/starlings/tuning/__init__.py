@@ -50,6 +50,7 @@ from starlings.tuning.ladder import (
 from starlings.tuning.mode import (
     TuningError,
     agreed,
+    derivatives_at,
     find_mode,
     hessian_of,
     inverse_root,
@@ -224,16 +225,18 @@ def even_shares(gossip: Gossip, agents: Agent) -> tuple[np.ndarray, np.ndarray]:
     assert agents.frame is not None
     origin = np.zeros(agents.frame.centre.shape[1])
     _, gradient, hessian = summed_derivatives(gossip, agents, origin)
-    own_gradient, own_hessian = _own_derivatives(agents, origin)
-    share = np.asarray(agents.degree / agents.total_degree)
-    linear = np.asarray(own_gradient) - share[:, None] * gradient
+    _, own_gradient, own_hessian = derivatives_at(agents, origin)
+    share = np.asarray(agents.degree) / np.asarray(agents.total_degree)
+    linear = own_gradient - share[:, None] * gradient
     shares = share.reshape(-1, *[1] * hessian.ndim)
-    return linear, np.asarray(own_hessian) - shares * hessian
+    return linear, own_hessian - shares * hessian
 
 
 def smallest_penalty(gossip: Gossip, agents: Agent, points: np.ndarray) -> float:
     """The floor of eq. (2): each agent finds its own, and the largest floods the network."""
-    lowest = np.asarray(_lowest_curvature(agents, points))
+    quadratic = agents.quadratic
+    curvatures = _lowest_curvature(agents, points) if quadratic is None else quadratic.curvatures
+    lowest = np.asarray(curvatures).reshape(len(agents.degree), -1).min(axis=1)
     needed = np.maximum(-lowest, 0.0) / np.asarray(agents.degree)
     return float(gossip.max(needed[:, None])[0, 0])
 
@@ -250,8 +253,3 @@ def _lowest_curvature(agents: Agent, points: Any) -> jax.Array:
         return jax.lax.map(lambda point: at_point(agent, point), points).min()
 
     return jax.vmap(one)(agents)
-
-
-@jax.jit
-def _own_derivatives(agents: Agent, point: Any) -> tuple[jax.Array, jax.Array]:
-    return jax.vmap(lambda agent: (agent.gradient(point), hessian_of(agent, point)))(agents)

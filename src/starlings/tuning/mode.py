@@ -53,7 +53,7 @@ def find_mode(
         direction = directions.next(point, gradient, hessian)
         if -gradient @ direction / 2 < TOLERANCE:
             return point, hessian, iteration
-        values = gossip.sum(_trial_values(agents, point, direction))[0]
+        values = gossip.sum(values_at(agents, point + TRIALS[:, None] * direction))[0]
         allowed = value + 1e-4 * TRIALS * (gradient @ direction) + 1e-12 * abs(value)
         good = np.flatnonzero(np.asarray(values) <= allowed)
         if len(good) == 0:
@@ -122,26 +122,31 @@ def summed_derivatives(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """F, its gradient and its Hessian (or the diagonal) at a point, summed over the network."""
     dim = len(point)
-    total = np.asarray(gossip.sum(_packed_derivatives(agents, point)))[0]
+    upper = np.triu_indices(dim)
+    values, gradients, hessians = derivatives_at(agents, point)
+    packed = hessians if hessians.ndim == 2 else hessians[:, *upper]
+    total = np.asarray(gossip.sum(np.column_stack([values, gradients, packed])))[0]
     value, gradient, packed = float(total[0]), total[1 : 1 + dim], total[1 + dim :]
     if dim > DENSE_DIMENSION:
         return value, gradient, packed
     hessian = np.zeros((dim, dim))
-    hessian[np.triu_indices(dim)] = packed
+    hessian[upper] = packed
     return value, gradient, hessian + np.triu(hessian, 1).T
 
 
+def derivatives_at(agents: Agent, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """f_i, its gradient and its Hessian (or the diagonal), agent by agent."""
+    if agents.quadratic is None:
+        values, gradients, hessians = map(np.asarray, _derivatives_at(agents, point))
+        return values, gradients, hessians
+    values, gradients, hessians = agents.quadratic.derivatives(point)  # without compiling anything
+    is_dense = len(point) <= DENSE_DIMENSION
+    return values, gradients, hessians if is_dense else np.einsum("ijj->ij", hessians)
+
+
 @jax.jit
-def _packed_derivatives(agents: Agent, point: Any) -> jax.Array:
-    """f_i, its gradient and the upper half (or the diagonal) of its Hessian, agent by agent."""
-    upper = jnp.triu_indices(len(point))
-
-    def one(agent):
-        hessian = hessian_of(agent, point)
-        packed = hessian if hessian.ndim == 1 else hessian[upper]
-        return jnp.concatenate([agent.potential(point)[None], agent.gradient(point), packed])
-
-    return jax.vmap(one)(agents)
+def _derivatives_at(agents: Agent, point: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    return jax.vmap(lambda a: (a.potential(point), a.gradient(point), hessian_of(a, point)))(agents)
 
 
 def hessian_of(agent: Agent, point: jax.Array) -> jax.Array:
@@ -157,9 +162,15 @@ def hessian_of(agent: Agent, point: jax.Array) -> jax.Array:
     return jax.lax.map(entry, jnp.arange(len(point)))
 
 
+def values_at(agents: Agent, points: np.ndarray) -> Any:
+    """f_i of every agent at several points, (agent, point)."""
+    if agents.quadratic is None:
+        return _values_at(agents, points)
+    return np.column_stack([agents.quadratic.derivatives(point)[0] for point in points])
+
+
 @jax.jit
-def _trial_values(agents: Agent, point: Any, direction: Any) -> jax.Array:
-    points = point + TRIALS[:, None] * direction
+def _values_at(agents: Agent, points: Any) -> jax.Array:
     return jax.vmap(lambda agent: jax.vmap(agent.potential)(points))(agents)
 
 
