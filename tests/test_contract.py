@@ -180,7 +180,7 @@ def test_no_key_is_used_twice(sampler, monkeypatch):
     with jax.enable_x64(True), jax.disable_jit():
         agents = problem.agents(network)
         agent_keys, network_keys = chain_keys(0, 2, 6)
-        inbox = Inbox(*[jnp.zeros(sampler.card.floats(3))] * 3)
+        inbox = Inbox(*[jnp.zeros(sampler.card.floats(3))] * 4)
         for chain, i in np.ndindex(2, 6):
             used.clear()
             agent = jax.tree.map(lambda a, i=i: a[i], agents)
@@ -202,7 +202,8 @@ def test_draws_depend_on_the_seed_alone(sampler):
     run = lambda **kw: st.sample(problem, network, sampler, burn_in=5, **kw).posterior.beta.values  # noqa: E731
     first = run(draws=20, chains=3, seed=4)
     np.testing.assert_array_equal(first, run(draws=20, chains=3, seed=4))
-    np.testing.assert_allclose(first[:2], run(draws=20, chains=2, seed=4), rtol=1e-12)
+    alone = run(draws=20, chains=1, seed=4)  # a chain alone takes other forms of some sums
+    np.testing.assert_allclose(first[:1], alone, rtol=1e-12, atol=1e-14)
     thinned = run(draws=20, chains=3, seed=4, thin=2)
     np.testing.assert_allclose(first[:, 1::2], thinned[:, :10], rtol=1e-12)
     if not isinstance(sampler, st.CADMM):
@@ -239,7 +240,7 @@ def test_products_keep_all_digits(logistic_problem):
     for problem in (unequal_linear_problem(), logistic_problem):
         network = st.Network.ring(problem.num_agents).matched_to(problem.sites)
         with jax.enable_x64(False):
-            agents = vectorised.prepared(sampler, problem.agents(network, np.dtype("float32")))
+            agents = vectorised.prepared(sampler, problem.agents(network, np.dtype("float32")), 2)
             positions = jnp.zeros((2, problem.num_agents, problem.dim), jnp.float32)
             keys = chain_keys(0, 2, problem.num_agents)
             flock = vectorised.start(sampler, agents, positions, keys)

@@ -93,6 +93,7 @@ def test_every_form_of_wiring_delivers_the_same_inbox(graph, form):
         largest[i] = np.maximum(largest[i], messages[j])
     for inbox in inboxes:
         np.testing.assert_allclose(inbox.sum, network.adjacency @ messages, atol=1e-13)
+        np.testing.assert_allclose(inbox.sum_again, network.adjacency @ messages, atol=1e-13)
         np.testing.assert_allclose(inbox.mix, network.mixing @ messages, atol=1e-13)
         np.testing.assert_array_equal(inbox.max, largest)
 

@@ -11,7 +11,7 @@ import scipy.stats
 import starlings as st
 from conftest import logistic_rows, paper_problem, unequal_linear_problem
 from starlings.densities import derivatives_of
-from starlings.models import Bernoulli, gaussian
+from starlings.models import Bernoulli, gaussian, log_of_one_plus
 from starlings.parameters import CONSTRAINTS
 from starlings.shards import divide_by_site
 
@@ -117,6 +117,11 @@ def test_gradients_and_hessians_of_padded_agents_are_those_of_their_own_rows():
         np.testing.assert_allclose(hessians[i], expected, rtol=1e-9, atol=1e-12)
 
 
+def every_way(agent, z):
+    slopes = agent.gradient(z), agent.hessian(z)
+    return agent.derivatives(z), derivatives_of(agent.potential, z), slopes
+
+
 @pytest.mark.parametrize("model", [st.models.logistic_regression, st.models.poisson_regression])
 @pytest.mark.parametrize("moved", ["own", "matrix", "diagonal"])
 @pytest.mark.parametrize(("dim", "size"), [(3, 1.0), (20, 1.0), (3, 0.0), (100, 1.0)])
@@ -134,9 +139,7 @@ def test_derivatives_by_structure_are_those_of_the_potential(model, moved, dim, 
     with jax.enable_x64(True):
         agents, z = problem.agents(), jnp.asarray(size * rng.normal(size=dim))
         assert agents.has_structure
-        found = jax.vmap(lambda agent: agent.derivatives(z))(agents)
-        expected = jax.vmap(lambda agent: derivatives_of(agent.potential, z))(agents)
-        slopes = jax.vmap(lambda agent: (agent.gradient(z), agent.hessian(z)))(agents)
+        found, expected, slopes = jax.jit(jax.vmap(every_way, (0, None)))(agents, z)
     for own, known in zip((*found, *slopes), (*expected, *expected[1:]), strict=True):
         np.testing.assert_allclose(own, known, rtol=1e-9, atol=1e-9)
 
@@ -150,6 +153,30 @@ def test_a_logistic_is_right_far_out(eta):
     np.testing.assert_allclose(grown, slope, atol=1e-15)
     chance = 1 / (1 + np.exp(-eta)) if eta > -700 else 0.0
     np.testing.assert_allclose([slope, bend], [-chance, -chance * (1 - chance)], atol=1e-15)
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("float64", 4e-16), ("float32", 2e-7)])
+def test_a_logarithm_by_products_alone(dtype, rounding):
+    small = np.concatenate([[0.0, 1.0], np.logspace(-300 if dtype == "float64" else -30, 0, 999)])
+    with jax.enable_x64(dtype == "float64"):
+        found = log_of_one_plus(jnp.asarray(small, dtype))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, np.log1p(small.astype(dtype)), rtol=rounding)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 3)], ids=["diagonal", "matrix"])
+def test_a_quadratic_in_other_coordinates_is_the_one_that_differentiation_finds(shape):
+    rng = np.random.default_rng(0)
+    problem, tilt = unequal_linear_problem(), rng.normal(size=(6, *shape))
+    tilt = tilt + np.swapaxes(tilt, 1, -1) if len(shape) == 2 else tilt
+    tilts = [t - t.mean(axis=0) for t in (rng.normal(size=(6, 3)), tilt)]
+    moved = problem.affine(rng.normal(size=3), rng.normal(size=shape), *tilts)
+    known = moved.quadratic
+    found = st.Problem.__dict__["quadratic"].func(moved)
+    for own, wanted in zip(
+        known.derivatives(np.ones(3)), found.derivatives(np.ones(3)), strict=True
+    ):
+        np.testing.assert_allclose(own, wanted, rtol=1e-10, atol=1e-9)
 
 
 def test_whole_numbers_do_not_overflow():

@@ -155,6 +155,17 @@ def test_overflow_is_divergence_too():
         st.sample(problem, st.Network.ring(3), st.DSGLD(step_size=0.5), chains=1, initial=[1000.0])
 
 
+def test_trouble_is_traced_to_where_it_began():
+    """By the end of a burn-in it has spread to all agents: its rounds are looked at again."""
+    X = np.ones((30, 1))
+    y = np.random.default_rng(0).poisson(3.0, size=30)
+    problem = st.models.poisson_regression(X, y, np.arange(30) % 5)
+    start, lengths = np.zeros((2, 5, 1)), {"draws": 5, "chains": 2, "burn_in": 40}
+    start[1, 3] = 1000.0
+    with pytest.raises(st.DivergenceError, match=r"agent '3' diverged in round 1 of chain 1"):
+        st.sample(problem, st.Network.ring(5), st.DSGLD(1e-3), **lengths, initial=start)
+
+
 def test_initial_positions_by_name_and_by_array():
     X, y, sites = logistic_rows(60)
     problem = st.models.linear_regression(X, y, sites)

@@ -179,7 +179,7 @@ def test_evaluations_are_gradient_and_hessian():
     regression = problems.Regression.of("logistic", AGENTS)
     z = np.array([0.1, -0.2, 0.05])
     with jax.enable_x64(True):
-        positions = jnp.broadcast_to(z, (2, AGENTS, 3))
+        positions = jnp.broadcast_to(z[:, None], (AGENTS, 3, 2))
         arrays = (regression.x, regression.y, 1, positions)
         ways = [np.asarray(limit.evaluation(way, *arrays)) for way in limit.HESSIANS]
     prior = regression.prior_curvature
@@ -187,7 +187,7 @@ def test_evaluations_are_gradient_and_hessian():
     sigmoid = 1 / (1 + np.exp(-regression.x @ z))
     gradient = np.einsum("ir,ird->id", sigmoid - regression.y, regression.x)
     for found in ways:
-        moved = (z - found[0]) / limit.TINY
+        moved = (z - found[:, :, 0]) / limit.TINY
         np.testing.assert_allclose(moved, gradient + hessian.sum(axis=-1), rtol=1e-5)
 
 

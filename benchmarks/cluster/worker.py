@@ -75,7 +75,8 @@ class Job:
         problem = case.problem(self.network.held)
         with jax.enable_x64(True):
             self.sampler = st.DADMMS(RHO)
-            agents = vectorised.prepared(self.sampler, problem.agents(self.network))
+            agents = problem.agents(self.network)
+            agents = vectorised.prepared(self.sampler, agents, case.chains)
             keys = chain_keys(0, case.chains, self.network.held)
             wiring = vectorised.Wiring.of(self.network, np.float64)
             start = start_positions(problem, self.sampler, None, case.chains, 0, np.float64)

@@ -68,7 +68,7 @@ class LibraryRun:
         with jax.enable_x64(self.double):
             self.sampler = sampler
             agents = problem.agents(network, np.dtype(dtype))
-            self.agents = vectorised.prepared(sampler, agents)
+            self.agents = vectorised.prepared(sampler, agents, chains)
             self.keys = chain_keys(seed, chains, network.size)
             self.wiring = vectorised.Wiring.of(network, np.dtype(dtype))
             start = start_positions(problem, sampler, None, chains, seed, np.dtype(dtype))

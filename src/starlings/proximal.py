@@ -63,6 +63,8 @@ class ProximalResult(NamedTuple):
     infinite where there is no minimum."""
     iterations: jax.Array
     """Evaluations of derivatives, each of which makes one step or shortens it."""
+    right_side: Any = None
+    """b + l of the closed form, for those who keep it: see `keeps_right_side`."""
 
 
 def product(matrix: jax.Array, vector: jax.Array) -> jax.Array:
@@ -117,6 +119,16 @@ def prepared(agent: Agent, curvature: jax.Array) -> Agent:
     return replace(agent, quadratic=replace(agent.quadratic, shifted=shifted))
 
 
+def keeps_right_side(agent: Agent) -> bool:
+    """Whether a state should hold the right side of (2).
+
+    Where a product is a sum over columns, the compiler would compute the right side again for every
+    entry of it, neighbours' positions included. What is part of a state is written down once.
+    """
+    quadratic = agent.quadratic
+    return quadratic is not None and quadratic.shifted is not None and quadratic.shifted.meets_one
+
+
 def proximal_point(
     agent: Agent, curvature: jax.Array, linear: jax.Array, start: jax.Array
 ) -> ProximalResult:
@@ -125,9 +137,9 @@ def proximal_point(
     if agent.quadratic is not None:
         q = agent.quadratic
         inverse = q.shifted_by(curvature) if q.shifted is None else q.shifted
-        point = product(inverse.matrix, q.linear + linear)  # (2)
-        residual = jnp.where(inverse.is_positive, 0.0, jnp.inf).astype(point.dtype)
-        return ProximalResult(point, residual, jnp.zeros((), jnp.int32))
+        right_side = q.linear + linear
+        point = inverse.times(right_side)  # (2)
+        return ProximalResult(point, inverse.residual, jnp.zeros((), jnp.int32), right_side)
 
     def value(z):
         return agent.potential(z) + 0.5 * curvature * (z @ z) - linear @ z  # (1)
@@ -217,15 +229,16 @@ def _dense_look(objective: Objective, point, memory):
     solve = eliminate if point.size <= SMALL_DIMENSION else _factorise
 
     def unsolved(state):
-        (_, decrement), is_shifted = state
+        (_, decrement), _, is_shifted = state
         return jnp.isnan(decrement) & ~is_shifted
 
-    def shifted(_):
-        shift = _gershgorin_shift(hessian) * jnp.eye(point.size, dtype=point.dtype)
-        return solve(hessian + shift, gradient), jnp.ones((), bool)
+    def shifted(state):
+        _, matrix, _ = state  # part of the state, or the compiler would shift it beforehand, always
+        matrix = matrix + _gershgorin_shift(matrix) * jnp.eye(point.size, dtype=point.dtype)
+        return solve(matrix, gradient), matrix, jnp.ones((), bool)
 
-    first = solve(hessian, gradient), jnp.zeros((), bool)
-    (direction, decrement), _ = jax.lax.while_loop(unsolved, shifted, first)
+    first = solve(hessian, gradient), hessian, jnp.zeros((), bool)
+    (direction, decrement), _, _ = jax.lax.while_loop(unsolved, shifted, first)
     return value, direction, decrement, memory
 
 

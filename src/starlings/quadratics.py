@@ -5,19 +5,47 @@ f_i(z) = z'H_i z / 2 - b_i'z + c_i                                     (1)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.frames import Frame
 
-class ShiftedInverse(NamedTuple):
+FEW_COLUMNS = 2
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ShiftedInverse:
     """The inverse of a matrix plus a multiple of the identity."""
 
     matrix: Any
     is_positive: Any
+    meets_one: bool = field(default=False, metadata={"static": True})
+    """Whether a round multiplies it with one vector alone, not with those of several chains."""
+
+    @property
+    def residual(self) -> Any:
+        """Of the equations that it solves: infinite where there is no minimum."""
+        return jnp.where(self.is_positive, 0.0, jnp.inf).astype(self.matrix.dtype)
+
+    def times(self, vector: jax.Array) -> jax.Array:
+        """The product with a vector: as a sum over columns where that is faster."""
+        by_columns, whole = _sum_of_columns, jnp.matmul
+        return jax.lax.platform_dependent(
+            self.matrix,
+            vector,
+            cpu=by_columns if self.meets_one else whole,
+            default=by_columns if vector.size <= FEW_COLUMNS else whole,
+        )
+
+
+def _sum_of_columns(matrix: jax.Array, vector: jax.Array) -> jax.Array:
+    terms = [matrix[:, k] * vector[k] for k in range(vector.size)]
+    return sum(terms[1:], terms[0])
 
 
 @jax.tree_util.register_dataclass
@@ -43,9 +71,28 @@ class Quadratic:
 
     def values(self, z: np.ndarray) -> np.ndarray:
         """Eq. (1) of a stack of agents at one z."""
-        return 0.5 * z @ (self.hessian @ z).T - self.linear @ z + self.constant
+        return self.derivatives(z)[0]
+
+    def derivatives(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values, gradients and Hessians of a stack of agents at one z, in NumPy."""
+        hessian, linear, constant = map(np.asarray, (self.hessian, self.linear, self.constant))
+        bent = hessian @ z
+        return (bent / 2 - linear) @ z + constant, bent - linear, hessian
+
+    def in_frame(self, frame: Frame) -> Quadratic:
+        """Of a stack of agents in other coordinates: g_i of `frames`, eq. (1), is quadratic too."""
+        scale, tilt = map(_as_matrices, (frame.scale, frame.quadratic), (1, 2))
+        gradient = self.hessian @ frame.centre - self.linear
+        hessian = scale.T @ self.hessian @ scale - tilt
+        linear = frame.linear - gradient @ scale
+        return Quadratic.factored(hessian, linear, self.values(frame.centre))
 
     def shifted_by(self, shift: Any) -> ShiftedInverse:
         """(H + shift)^-1, of use only where H + shift is positive definite."""
         inverse = (self.basis / (self.curvatures + shift)) @ self.basis.T
         return ShiftedInverse(inverse, jnp.min(self.curvatures) + shift > 0)
+
+
+def _as_matrices(array: np.ndarray, diagonal_ndim: int) -> np.ndarray:
+    """Matrices, where vectors may stand for diagonal ones."""
+    return array[..., None] * np.eye(array.shape[-1]) if array.ndim == diagonal_ndim else array

@@ -51,7 +51,7 @@ class Record(NamedTuple):
 
 
 def no_trouble(shape: tuple[int, ...]) -> jax.Array:
-    """For (chains, agents): see `watch`."""
+    """For (chains, agents): see `watched`."""
     return jnp.full(shape, NEVER, jnp.int32)
 
 
@@ -61,12 +61,13 @@ def disagreement(positions: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean(np.sum(apart**2, axis=-1), axis=-1))
 
 
-def watch(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
-    """The first round at which each agent's iterate stopped being meaningful, and why, as a number:
+def watched(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
+    """The first look at which each agent's iterate was no longer meaningful, and why, as a number:
 
     REASONS x round + reason                                                               (1)
 
-    `positions` are (agent, dim, chain), and everything else is (agent, chain).
+    `positions` are (chain, agent, dim), and everything else is (chain, agent); `residual` is the
+    largest since the last look.
     """
     size = jax.lax.platform_dependent(positions, cpu=_largest_entry, default=_largest_along_axis)
     reason = jnp.where(residual > tolerance(positions.dtype), UNCONVERGED, SOUND)
@@ -77,14 +78,14 @@ def watch(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
 
 
 def _largest_along_axis(positions: jax.Array) -> jax.Array:
-    return jnp.abs(positions).max(axis=1)
+    return jnp.abs(positions).max(axis=-1)
 
 
 def _largest_entry(positions: jax.Array) -> jax.Array:
     """The same; on a processor a maximum over a short axis would take longer than the step."""
-    if positions.shape[1] > FEW_ENTRIES:
+    if positions.shape[-1] > FEW_ENTRIES:
         return _largest_along_axis(positions)
-    sizes = [jnp.abs(positions[:, k]) for k in range(positions.shape[1])]
+    sizes = [jnp.abs(positions[..., k]) for k in range(positions.shape[-1])]
     return functools.reduce(jnp.maximum, sizes)
 
 

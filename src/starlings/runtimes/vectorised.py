@@ -12,6 +12,7 @@ agent in all chains are then one row, which is fetched, or sent to another proce
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from starlings.runtimes.recording import (
     Schedule,
     first_trouble,
     no_trouble,
-    watch,
+    watched,
 )
 from starlings.runtimes.wiring import Wiring
 
@@ -56,21 +57,25 @@ class Flock(NamedTuple):
     """The sampler's states, (chain, agent, ...)."""
     round: Any
     trouble: Any
-    """(chain, agent), see `watch`."""
+    """(chain, agent), see `watched`."""
 
     def with_chains(self, source: int, destination: int) -> Flock:
-        """With the axis of the chains elsewhere."""
-        states, trouble = jax.tree.map(
-            lambda array: jnp.moveaxis(array, source, destination), (self.states, self.trouble)
-        )
-        return Flock(states, self.round, trouble)
+        """With the axis of the chains elsewhere in the states."""
+        states = jax.tree.map(lambda a: jnp.moveaxis(a, source, destination), self.states)
+        return self._replace(states=states)
 
 
-def prepared(sampler: Any, agents: Agent) -> Agents:
+def prepared(sampler: Any, agents: Agent, chains: int) -> Agents:
     """The agents in groups, with what is the same in all rounds computed: see `Sampler.prepare`."""
     if agents.quadratic is None:  # there is nothing to compute
         return grouped(agents)
-    return _prepared(sampler, agents)
+    agents = _prepared(sampler, agents)
+    quadratic: Any = agents.quadratic
+    if quadratic.shifted is None:
+        return agents
+    meets_one = chains == 1 and quadratic.linear.shape[-1] <= FEW_ENTRIES
+    shifted = replace(quadratic.shifted, meets_one=meets_one)
+    return replace(agents, quadratic=replace(quadratic, shifted=shifted))
 
 
 @jax.jit
@@ -87,8 +92,14 @@ def whole_products() -> Any:
 def start(sampler: Any, agents: Agents, positions: jax.Array, keys: Any) -> Flock:
     """The states of round 0 at positions (chain, agent, dim)."""
     states = _first_states(sampler, agents, positions, keys)
-    states = jax.tree.map(jnp.copy, states)  # `advance` donates them, and no buffer twice
-    return Flock(states, jnp.zeros((), jnp.int32), no_trouble(positions.shape[:2]))
+    flock = Flock(states, jnp.zeros((), jnp.int32), no_trouble(positions.shape[:2]))
+    return copied(flock)  # `advance` donates it, and no buffer twice
+
+
+@jax.jit
+def copied(flock: Flock) -> Flock:
+    """In buffers of its own."""
+    return jax.tree.map(jnp.copy, flock)
 
 
 @jax.jit
@@ -164,8 +175,8 @@ def noise_ahead(sampler: Any, index: Any, keys: Any, like: Any) -> Drawn:
     shared = jax.vmap(lambda key: Round(index, key, key).shared_noise(like), out_axes=-1)
     private = jax.vmap(lambda key: Round(index, key, key).private_noise(like), out_axes=-1)
     return Drawn(
-        shared(keys[1]) if "shared" in kinds else None,
-        _in_order(private(keys[0].T.ravel())) if "private" in kinds else None,
+        in_order(shared(keys[1])) if "shared" in kinds else None,
+        in_order(private(keys[0].T.ravel())) if "private" in kinds else None,
     )
 
 
@@ -179,7 +190,7 @@ def _noise_by_agent(drawn: Drawn, keys: Any) -> tuple[Any, Any]:
     return drawn.shared, by_agent
 
 
-def _in_order(array: jax.Array) -> jax.Array:
+def in_order(array: jax.Array) -> jax.Array:
     """Keep the last axis contiguous, whatever the compiler would rather do."""
     return with_layout_constraint(array, Layout(tuple(range(array.ndim))))
 
@@ -196,33 +207,50 @@ def advance(
     thin: Any,
     capacity: int,
 ) -> tuple[Flock, Record]:
-    """`num_draws` draws of `thin` rounds each; a record of `capacity` holds them."""
+    """`num_draws` draws of `thin` rounds each; a record of `capacity` holds them.
+
+    Trouble is looked for at the draws alone, which takes a pass over all positions.
+    """
     positions = flock.states.position
+    axis = 0 if len(positions) == 1 else -1  # to the compiler, moving a single chain is work
+    known = known_residual(agents)
 
     def noise_of(index):
         return noise_ahead(sampler, index, keys, positions[0, 0])
 
     def turn(_, carry):
-        flock, worst, drawn = carry
-        index = flock.round + 1
-        states, info = one_round(sampler, agents, wiring, flock.states, index, keys, drawn, -1)
-        states = jax.tree.map(_in_order, states)
-        trouble = watch(flock.trouble, index, states.position, info.residual, limit)
-        worst = jnp.maximum(worst, info.residual)
-        return Flock(states, index, trouble), worst, noise_of(index + 1)
+        states, index, worst, drawn = carry
+        states, info = one_round(sampler, agents, wiring, states, index + 1, keys, drawn, axis)
+        states = jax.tree.map(in_order, states)
+        worst = jnp.maximum(worst, info.residual) if known is None else worst
+        return states, index + 1, worst, noise_of(index + 2)
 
     def keep(i, carry):
-        flock, drawn, record = carry
-        start = (flock, jnp.zeros_like(record.residual[0].T), drawn)
-        flock, worst, drawn = repeated(thin, turn, start, positions.nbytes >= LARGE_STATES)
-        position = draws_of(sampler, agents, flock.states, flock.round + 1, keys, drawn, -1)
-        kept = Record(position, worst.T)
-        return flock, drawn, jax.tree.map(lambda all_, one: all_.at[i].set(one), record, kept)
+        (states, index, trouble), drawn, record = carry
+        least = jnp.broadcast_to(0.0 if known is None else known, record.residual[0].shape)
+        is_large = positions.nbytes >= LARGE_STATES
+        start = (states, index, jnp.moveaxis(least, 0, axis), drawn)
+        states, index, worst, drawn = repeated(thin, turn, start, is_large)
+        worst, now = (jnp.moveaxis(a, axis, 0) for a in (worst, states.position))
+        trouble = watched(trouble, index, now, worst, limit)
+        position = draws_of(sampler, agents, states, index + 1, keys, drawn, axis)
+        kept = Record(position, worst)
+        record = jax.tree.map(lambda all_, one: all_.at[i].set(one), record, kept)
+        return Flock(states, index, trouble), drawn, record
 
-    start = (flock.with_chains(0, -1), noise_of(flock.round + 1), empty_record(positions, capacity))
+    first = flock.with_chains(0, axis)
+    start = (first, noise_of(flock.round + 1), empty_record(positions, capacity))
     with whole_products():
         flock, _, record = jax.lax.fori_loop(0, num_draws, keep, start)
-    return flock.with_chains(-1, 0), record
+    return flock.with_chains(axis, 0), record
+
+
+def known_residual(agents: Agents) -> Any:
+    """That of every proximal step of a run, (agent,), where it is the same in all rounds."""
+    if isinstance(agents, Groups) or agents.quadratic is None:
+        return None
+    shifted = agents.quadratic.shifted
+    return jnp.zeros_like(agents.quadratic.linear[:, 0]) if shifted is None else shifted.residual
 
 
 def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: bool) -> Any:
@@ -253,6 +281,15 @@ def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: 
     return jax.lax.platform_dependent(carry, cpu=one_by_one, default=in_blocks)
 
 
+def retraced(loop: Callable[..., Any], flock: Flock, rounds: int, capacity: int) -> Flock:
+    """After so many rounds, with a look at each: where trouble began, before it spread."""
+    while rounds > 0:
+        draws = min(rounds, capacity)
+        flock, _ = loop(flock, draws, 1)
+        rounds -= draws
+    return flock
+
+
 def empty_record(position: jax.Array, capacity: int) -> Record:
     """Room for `capacity` draws of positions (chain, agent, dim)."""
     shapes = (position.shape, position.shape[:2])
@@ -277,23 +314,31 @@ def run(
     keys = chain_keys(seed, len(positions), network.held)
     draw_bytes = positions.nbytes // len(network.held) * network.size
     capacity = max(1, min(schedule.draws, CHUNK_BYTES // draw_bytes))
-    wiring, groups = Wiring.of(network, positions.dtype), prepared(sampler, agents)
+    wiring = Wiring.of(network, positions.dtype)
+    groups = prepared(sampler, agents, len(positions))
     loop = partial(advance, sampler, groups, wiring, keys, limit, capacity=capacity)
     flock, recording, pace = start(sampler, groups, positions, keys), Recording(), Pace()
     if checkpoint is not None:
         flock, recording = checkpoint.restored(flock)
     every = None if checkpoint is None else checkpoint.every
     rest = others(network)
+
+    def troubled(flock: Flock) -> str | None:
+        trouble = rest.earliest(first_trouble(flock.trouble, network.held_names, sampler))
+        return None if trouble is None else trouble.text
+
     try:
         while recording.count < schedule.draws:
             rounds = rest.told(pace.rounds)  # chunks are the same at all processes
             chunk = next_chunk(schedule, int(flock.round), rounds, capacity, every)
+            before = copied(flock)
             flock, record = pace.timed(chunk.rounds, loop, flock, chunk.draws, chunk.thin)
             if chunk.is_kept:
                 recording.add(record, chunk.draws)
-            trouble = rest.earliest(first_trouble(flock.trouble, network.held_names, sampler))
+            trouble = troubled(flock)
             if trouble is not None:
-                raise DivergenceError(trouble.text)
+                again = retraced(loop, before, chunk.rounds, capacity)
+                raise DivergenceError(troubled(again) or trouble)
             apart = rest.disagreement(jax.device_get(record.position[chunk.draws - 1]))
             if progress is not None:
                 progress(int(flock.round), apart)

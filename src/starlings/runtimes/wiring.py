@@ -11,7 +11,9 @@ The width makes the least work, in units of one entry of (2), where a gathered m
     work = GATHER width N + SCATTER sum_i max(0, d_i - width)                                   (4)
 
 and is at most `WIDEST`, so that a hub pays for its degree, and nobody else does. (3) adds an
-agent's neighbours up in the order of their numbers; (1) and (2) differ from it by rounding.
+agent's neighbours up in the order of their numbers; (1) and (2) differ from it by rounding. On a
+processor a sum that is needed twice is gathered twice: each use then fetches the neighbours' rows
+itself, where a sum between them would be written to memory and read from there.
 
 A process that holds some of the agents sees those first, and then the others that they hear:
 
@@ -105,6 +107,7 @@ class Total(Wiring):
         second = jnp.where(is_best, -jnp.inf, messages).max(axis=0)
         return Inbox(
             sum=total - messages,  # (1)
+            sum_again=total - messages,
             mix=jnp.broadcast_to(total / len(messages), messages.shape),
             max=jnp.where(is_best, second, messages.max(axis=0)),
         )
@@ -131,7 +134,8 @@ class Dense(Wiring):
         """Products with the matrices."""
         linked = self.adjacency[:, :, None] > 0
         largest = jnp.max(jnp.where(linked, messages, -jnp.inf), axis=1)
-        return Inbox(self.adjacency @ messages, self.mixing @ messages, largest)  # (2)
+        added = self.adjacency @ messages  # (2)
+        return Inbox(added, added, self.mixing @ messages, largest)
 
 
 @jax.tree_util.register_dataclass
@@ -173,6 +177,19 @@ class Lists(Wiring):
 
     def deliver(self, messages: jax.Array) -> Inbox:
         """Column by column, and then the surplus."""
+        inbox = self._listed(messages)
+        inbox = inbox._replace(sum_again=self._listed(_apart(messages)).sum)
+        if self.surplus is None:
+            return inbox
+        more = self.surplus.deliver(messages)
+        return Inbox(
+            sum=inbox.sum + more.sum,
+            sum_again=inbox.sum_again + more.sum,
+            mix=inbox.mix + more.mix,
+            max=jnp.maximum(inbox.max, more.max),
+        )
+
+    def _listed(self, messages: jax.Array) -> Inbox:
         own = messages[: len(self.own_weights)]
         added, mixed = jnp.zeros_like(own), self.own_weights * own
         largest = jnp.full_like(own, -jnp.inf)
@@ -182,10 +199,14 @@ class Lists(Wiring):
             added += jnp.where(is_there, heard, 0.0)
             mixed += jnp.where(is_there, weight * heard, 0.0)
             largest = jnp.maximum(largest, jnp.where(is_there, heard, -jnp.inf))
-        if self.surplus is None:
-            return Inbox(added, mixed, largest)
-        more = self.surplus.deliver(messages)
-        return Inbox(added + more.sum, mixed + more.mix, jnp.maximum(largest, more.max))
+        return Inbox(added, added, mixed, largest)
+
+
+def _apart(messages: jax.Array) -> jax.Array:
+    """The same, which the compiler for a processor takes for something else."""
+    return jax.lax.platform_dependent(
+        messages, cpu=jax.lax.optimization_barrier, default=lambda same: same
+    )
 
 
 @jax.tree_util.register_dataclass
@@ -212,8 +233,10 @@ class Edges:
         """The share of each inbox that comes over these links."""
         sent = messages[self.senders]
         where = (self.receivers, self.num_receivers, True)
+        added = jax.ops.segment_sum(sent, *where)
         return Inbox(
-            sum=jax.ops.segment_sum(sent, *where),
+            sum=added,
+            sum_again=added,
             mix=jax.ops.segment_sum(self.weights * sent, *where),
             max=jax.ops.segment_max(sent, *where),
         )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 
 from starlings.errors import check_positive
 from starlings.network import Inbox
@@ -18,7 +17,7 @@ from starlings.problem import Agent
 from starlings.proximal import prepared
 from starlings.rounds import Round
 from starlings.samplers.base import Card, ExchangesPositions, Info
-from starlings.samplers.dadmms import DADMMSState, admm_step
+from starlings.samplers.dadmms import DADMMSState, admm_step, first_state
 
 
 @jax.tree_util.register_dataclass
@@ -45,7 +44,7 @@ class CADMM(ExchangesPositions):
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
-        return DADMMSState(position, jnp.zeros_like(position))
+        return first_state(agent, position)
 
     def prepare(self, agent: Agent) -> Agent:
         """The matrix of (2) for a quadratic potential."""

@@ -40,7 +40,7 @@ import jax.numpy as jnp
 from starlings.errors import check_choice, check_positive
 from starlings.network import Inbox
 from starlings.problem import Agent
-from starlings.proximal import prepared, proximal_point
+from starlings.proximal import keeps_right_side, prepared, proximal_point
 from starlings.rounds import Round
 from starlings.samplers.base import Card, ExchangesPositions, Info, choice
 
@@ -55,6 +55,8 @@ class DADMMSState(NamedTuple):
     """x_i."""
     dual: Any
     """p_i of the round before."""
+    right_side: Any = None
+    """b_i + l_i of (2), see `keeps_right_side`."""
 
 
 @jax.tree_util.register_dataclass
@@ -104,7 +106,7 @@ class DADMMS(ExchangesPositions):
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
-        return DADMMSState(position, jnp.zeros_like(position))
+        return first_state(agent, position)
 
     def prepare(self, agent: Agent) -> Agent:
         """The matrix of (2) for a quadratic potential."""
@@ -154,15 +156,22 @@ def _curvature_noise(agent: Agent, round: Round, position: jax.Array) -> jax.Arr
     return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * entries)
 
 
+def first_state(agent: Agent, position: jax.Array) -> DADMMSState:
+    """At a position, with p_i = 0."""
+    zero = jnp.zeros_like(position)
+    return DADMMSState(position, zero, zero if keeps_right_side(agent) else None)
+
+
 def admm_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise):
     """Eqs. (1) and (2) with a given noise; C-ADMM is the same with none."""
     own = agent.degree * state.position
-    first = round.index == 1
-    dual = jnp.where(first, 0.0, state.dual + rho * (own - inbox.sum))  # (1)
-    linear = rho * (own + inbox.sum) - dual - noise
+    gain = jnp.where(round.index == 1, 0.0, rho)
+    dual = state.dual + gain * (own - inbox.sum)  # (1)
+    linear = rho * (own + inbox.sum_again) - dual - noise
     solution = proximal_point(agent, 2 * rho * agent.degree, linear, start=state.position)  # (2)
     info = Info(residual=solution.residual, iterations=solution.iterations)
-    return DADMMSState(solution.point, dual), info
+    right_side = solution.right_side if keeps_right_side(agent) else None
+    return DADMMSState(solution.point, dual, right_side), info
 
 
 def _per_degree(value, degree):
