@@ -51,18 +51,18 @@ class RowwiseLikelihood:
     def derivatives(self, z: jax.Array, rows: Rows, weights: jax.Array) -> tuple[Any, Any, Any]:
         """The weighted sum over all rows, with its gradient and its Hessian, eq. (1)."""
         X = rows["x"].astype(z.dtype)  # whole numbers would overflow in products
+        columns = X.T * weights  # the same at every z, so computed once, before a loop over them
         value, slope, curvature = self.log_likelihood.of_predictor(X @ z, rows)  # type: ignore[attr-defined]
-        slope, curvature = weights * slope, weights * curvature
-        return weights @ value, X.T @ slope, weighted_gram(X, curvature)
+        return weights @ value, columns @ slope, curved(columns, X, curvature)  # (1)
 
 
-def weighted_gram(X: jax.Array, weights: jax.Array) -> jax.Array:
-    """X' diag(weights) X; if X is small, one product with its pairs, which all chains share."""
+def curved(columns: jax.Array, X: jax.Array, curvature: jax.Array) -> jax.Array:
+    """columns diag(curvature) X; if X is small, one product with its pairs, which chains share."""
     size, dim = X.shape
     if size * dim * dim > LARGEST_PAIRED:
-        return (X * weights[:, None]).T @ X
-    pairs = (X.T[:, None] * X.T).reshape(dim * dim, size)
-    return (pairs @ weights).reshape(dim, dim)
+        return (columns * curvature) @ X
+    pairs = (columns[:, None] * X.T).reshape(dim * dim, size)
+    return (pairs @ curvature).reshape(dim, dim)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import numpy as np
 
 from starlings.frames import Frame
 
-FEW_COLUMNS = 2
+FEW_COLUMNS, SEVERAL_COLUMNS = 2, 8
+MANY_VECTORS = 32
 
 
 @jax.tree_util.register_dataclass
@@ -24,8 +25,8 @@ class ShiftedInverse:
 
     matrix: Any
     is_positive: Any
-    meets_one: bool = field(default=False, metadata={"static": True})
-    """Whether a round multiplies it with one vector alone, not with those of several chains."""
+    vectors: int | None = field(default=None, metadata={"static": True})
+    """With how many, one for each chain, a round multiplies it; None if that is not known."""
 
     @property
     def residual(self) -> Any:
@@ -34,13 +35,19 @@ class ShiftedInverse:
 
     def times(self, vector: jax.Array) -> jax.Array:
         """The product with a vector: as a sum over columns where that is faster."""
-        by_columns, whole = _sum_of_columns, jnp.matmul
+        is_small = vector.size <= FEW_COLUMNS
+        few = is_small and (self.vectors or MANY_VECTORS) < MANY_VECTORS
         return jax.lax.platform_dependent(
             self.matrix,
             vector,
-            cpu=by_columns if self.meets_one else whole,
-            default=by_columns if vector.size <= FEW_COLUMNS else whole,
+            cpu=_sum_of_columns if self.meets_one or few else jnp.matmul,
+            default=_sum_of_columns if is_small else jnp.matmul,
         )
+
+    @property
+    def meets_one(self) -> bool:
+        """Whether it is small and meets a single vector."""
+        return self.vectors == 1 and self.matrix.shape[-1] <= SEVERAL_COLUMNS
 
 
 def _sum_of_columns(matrix: jax.Array, vector: jax.Array) -> jax.Array:

@@ -73,8 +73,7 @@ def prepared(sampler: Any, agents: Agent, chains: int) -> Agents:
     quadratic: Any = agents.quadratic
     if quadratic.shifted is None:
         return agents
-    meets_one = chains == 1 and quadratic.linear.shape[-1] <= FEW_ENTRIES
-    shifted = replace(quadratic.shifted, meets_one=meets_one)
+    shifted = replace(quadratic.shifted, vectors=chains)
     return replace(agents, quadratic=replace(quadratic, shifted=shifted))
 
 
