@@ -134,6 +134,12 @@ def test_ratios_are_medians_of_pairs():
     assert timing.typical(slow).wall == 8.0
 
 
+def test_a_pass_reads_and_writes_every_byte():
+    passes = timing.Passes(80)
+    passes(3)
+    np.testing.assert_array_equal(passes.array, np.full(10, 3.0))
+
+
 def test_units_of_work():
     assert growth.ring(10).units == 10 + 2 * 10
     assert growth.replicas(7).units == 7 * (20 + 2 * 20)
@@ -226,7 +232,7 @@ def start_row(cache, seconds, most):
 def growth_row(size, cost, **more):
     cells = {"range": "rings", "size": size, "agents": size, "edges": size, "chains": 1, "dim": 2}
     cells |= {"seconds_per_round": 1e-5, "nanoseconds_per_unit": cost, "bytes_per_agent": 240.0}
-    return cells | {"compile_seconds": 1.0} | more
+    return cells | {"pass_nanoseconds_per_unit": 1.0, "compile_seconds": 1.0} | more
 
 
 STORED = {
@@ -243,7 +249,7 @@ STORED = {
 def test_the_page_has_tables_stars_and_where_it_was_measured():
     text = report.page_text(STORED)
     assert "Targets met: 1 of 3." in text
-    assert "| rings | 10,000 | 10,000 | 10,000 | 1 | 2 | 1.00e-05 | 4 | 2.00 * |" in text
+    assert "| rings | 10,000 | 10,000 | 10,000 | 1 | 2 | 1.00e-05 | 4 | 1 | 2.00 * |" in text
     assert "| given | cold | 4.00 | 1.00 |" in text
     assert "| given | warm | 3.50 * | 1.00 |" in text
     assert "Measured on: a processor, 2 cores. Repeats: 7. A quick trial" in text

@@ -10,6 +10,9 @@ A range is full from where the time per unit is least, and from there it may not
 `LARGEST_RISE`:
 
     rise = max over sizes from the argmin on of (time per unit) / min (time per unit)           (4)
+
+Beside it is the time of one pass over as many bytes as the agents and the states have: what leaves
+the caches takes longer, whatever is done with it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import starlings as st
 from starlings.experiments.data import linear_problem
 
 from .problems import RHO, gaussian, with_hub
-from .timing import Settings, seconds_per_round
+from .timing import LibraryRun, Passes, Settings, alternated, typical
 
 TITLE = "Growth"
 COLUMNS = {
@@ -36,6 +39,7 @@ COLUMNS = {
     "dim": ("dim", "d"),
     "seconds_per_round": ("round, s", ".2e"),
     "nanoseconds_per_unit": ("ns per unit", ".3g"),
+    "pass_nanoseconds_per_unit": ("a pass, ns per unit", ".3g"),
     "rise": ("rise", ".2f"),
     "bytes_per_agent": ("bytes per agent", ",.0f"),
     "compile_seconds": ("compile s", ".1f"),
@@ -48,8 +52,10 @@ a message along an edge (chains x (agents + 2 edges)); on complete graphs an age
 total serves everybody; along the dimension an entry of the agents' d x d matrices. `rise` is the
 largest time per unit over the least, from the size of the least on: smaller sizes do not fill
 the machine. Target: a rise of at most {LARGEST_RISE:g}. Bytes per agent are those of the agents'
-arrays and of the states of all chains. Hubs: {HUB_AGENTS:,} agents in a power-law graph, of whom
-one has so many neighbours. Noise and output are the library's default."""
+arrays and of the states of all chains, and `a pass` is the time, by the same unit, in which as
+many bytes are read and written once in the same run: what leaving the caches costs. Hubs:
+{HUB_AGENTS:,} agents in a power-law graph, of whom one has so many neighbours. Noise and output
+are the library's default."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +139,24 @@ def along(
 
 def row(name: str, size: int, place: Place, settings: Settings) -> dict[str, Any]:
     """One size."""
-    network, sampler = place.network, st.DADMMS(RHO)
-    figures = seconds_per_round(place.problem, network, sampler, place.chains, settings)
+    network = place.network
+    run = LibraryRun(place.problem, network, st.DADMMS(RHO), place.chains)
+    passes = Passes(network.size * run.bytes_per_agent)
+    laps = alternated({"ours": run, "pass": passes}, settings)
+    seconds, passed = (typical(laps[each]).wall for each in ("ours", "pass"))
     shape = {"agents": network.size, "edges": network.num_edges, "dim": place.problem.dim}
     cells = {"range": name, "size": size, "chains": place.chains, "units": place.units}
-    cost = 1e9 * figures["seconds_per_round"] / place.units
-    return cells | shape | figures | {"nanoseconds_per_unit": cost}
+    return (
+        cells
+        | shape
+        | {
+            "seconds_per_round": seconds,
+            "nanoseconds_per_unit": 1e9 * seconds / place.units,
+            "pass_nanoseconds_per_unit": 1e9 * passed / place.units,
+            "bytes_per_agent": run.bytes_per_agent,
+            "compile_seconds": run.compile_seconds,
+        }
+    )
 
 
 def rise(costs: Sequence[float]) -> float:

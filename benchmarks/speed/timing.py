@@ -12,10 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import starlings as st
@@ -128,19 +130,19 @@ def median_ratio(slower: list[Lap], faster: list[Lap]) -> float:
     return median(slow.wall / fast.wall for slow, fast in zip(slower, faster, strict=True))
 
 
-def seconds_per_round(
-    problem: st.Problem,
-    network: st.Network,
-    sampler: Any,
-    chains: int,
-    settings: Settings,
-    dtype: str = "float64",
-) -> dict[str, float]:
-    """What a round of the library costs by itself, as figures of a row."""
-    run = LibraryRun(problem, network, sampler, chains, dtype)
-    laps = alternated({"ours": run}, settings)["ours"]
-    return {
-        "seconds_per_round": typical(laps).wall,
-        "compile_seconds": run.compile_seconds,
-        "bytes_per_agent": run.bytes_per_agent,
-    }
+class Passes:
+    """Some bytes read and written, again and again."""
+
+    def __init__(self, size: float) -> None:
+        with jax.enable_x64(True):
+            self.array = jnp.zeros(max(1, round(size / 8)))
+
+    def __call__(self, rounds: int) -> None:
+        """So many passes."""
+        with jax.enable_x64(True):
+            self.array = jax.block_until_ready(_passed(self.array, rounds))
+
+
+@partial(jax.jit, donate_argnums=0)
+def _passed(array: jax.Array, rounds: Any) -> jax.Array:
+    return jax.lax.fori_loop(0, rounds, lambda _, entries: entries + 1.0, array)
