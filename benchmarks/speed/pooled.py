@@ -58,8 +58,8 @@ simulated on this one machine.
 
 Take NUTS where rows may be pooled on one machine: a few gradients make a nearly independent draw,
 and no step biases it. Take the network where rows have to stay where they are, or where every site
-should have the draws: an independent draw takes a dozen rounds, with a proximal step of every agent
-in each, and the table has the price."""
+should have the draws: an independent draw takes a dozen rounds or more, with a proximal step of
+every agent in each, and the table has the price."""
 QUICK_DRAWS = 50
 AGENTS = 20
 
