@@ -16,7 +16,7 @@ from conftest import unequal_linear_problem
 from starlings.runtimes import vectorised
 from starlings.runtimes.checkpoint import Checkpoint
 from starlings.runtimes.mpi import Cluster
-from starlings.runtimes.recording import Trouble
+from starlings.runtimes.trouble import Trouble
 from starlings.tuning import warmup
 
 AGENTS, ROUNDS = 10, 200

@@ -24,6 +24,7 @@ SAMPLERS = {
     "midpoint": st.MidpointADMMS(rho=2.0),
     "metropolis": st.Metropolis.on(NETWORK, 0.3, "sum"),
     "tuned": None,
+    "one chain": st.DADMMS(rho=2.0),
 }
 
 
@@ -49,7 +50,8 @@ def lose_after(monkeypatch, chunks: int) -> None:
 @pytest.mark.parametrize("chunks", [3, 40])
 def test_a_resumed_run_has_the_same_draws(tmp_path, monkeypatch, name, chunks):
     problem, sampler = unequal_linear_problem(), SAMPLERS[name]
-    settings = {**LENGTHS, "check": False}
+    chains = 1 if name == "one chain" else LENGTHS["chains"]
+    settings = {**LENGTHS, "check": False, "chains": chains}
     kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 10, **settings}
     if name == "tuned":  # whose pilots are not to be interrupted
         st.sample(problem, NETWORK, sampler, **{**kept, "draws": 1})
@@ -93,6 +95,17 @@ def test_draws_go_to_a_file_slab_by_slab(tmp_path, monkeypatch):
         assert st.load(target).tree[group].to_dataset().identical(wanted)
         assert opened.tree[group].to_dataset().equals(wanted)
     assert not (tmp_path / "run").exists()
+
+
+def test_states_of_another_version_are_refused(tmp_path):
+    problem, kept = unequal_linear_problem(), {"checkpoint": tmp_path / "run"}
+    st.sample(problem, NETWORK, SAMPLERS["dadmms"], **LENGTHS, **kept)
+    (file,) = (tmp_path / "run").glob("state-*.npz")
+    with np.load(file) as arrays:
+        fewer = {name: arrays[name] for name in arrays.files if name != "leaf_1"}
+    np.savez(file, **fewer)
+    with pytest.raises(CheckpointError, match="of another version"):
+        st.sample(problem, NETWORK, SAMPLERS["dadmms"], **LENGTHS, **kept, resume=True)
 
 
 def test_another_run_is_refused(tmp_path):

@@ -79,7 +79,7 @@ def test_every_registered_sampler_is_covered():
 
 def flock(sampler, dtype=np.float64, chains=2):
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
-    agents = problem.agents(network, dtype)
+    agents = vectorised.prepared(sampler, problem.agents(network, dtype), chains)
     positions = jnp.asarray(np.random.default_rng(0).normal(size=(chains, 6, 3)), dtype)
     keys = chain_keys(0, chains, 6)
     return sampler, agents, vectorised.Wiring.of(network, dtype), positions, keys
@@ -112,9 +112,10 @@ def test_messages_are_flat_floats_of_the_promised_size(sampler):
 
 
 @every_sampler
-def test_jit_equals_eager(sampler):
+@pytest.mark.parametrize("chains", [1, 2])
+def test_jit_equals_eager(sampler, chains):
     with jax.enable_x64(True):
-        sampler, agents, wiring, positions, keys = flock(sampler)
+        sampler, agents, wiring, positions, keys = flock(sampler, chains=chains)
         states = vectorised.start(sampler, agents, positions, keys).states
         index = getattr(sampler, "flood_rounds", 1)  # where the first candidate is drawn
         eager, _ = vectorised.one_round(sampler, agents, wiring, states, index, keys)
@@ -208,6 +209,42 @@ def test_draws_depend_on_the_seed_alone(sampler):
     np.testing.assert_allclose(first[:, 1::2], thinned[:, :10], rtol=1e-12)
     if not isinstance(sampler, st.CADMM):
         assert np.abs(first - run(draws=20, chains=3, seed=5)).min() > 0
+
+
+@pytest.mark.parametrize("dim", [1, 2, 8, 9])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_chain_does_not_depend_on_how_many_there_are(dim, dtype):
+    """One, few and many chains multiply small matrices in different ways."""
+    rng = np.random.default_rng(0)
+    roots = rng.normal(size=(4, dim, dim))
+    problem = st.models.gaussian(
+        roots @ roots.swapaxes(1, 2) + np.eye(dim), rng.normal(size=(4, dim))
+    )
+    settings = {"draws": 5, "burn_in": 20, "thin": 4, "check": False, "precision": dtype}
+
+    def first_chain(chains):
+        drawn = st.sample(problem, st.Network.ring(4), st.DADMMS(1.0), chains=chains, **settings)
+        return drawn.posterior["x"].values[0]
+
+    rounding = 1e-12 if dtype == "float64" else 1e-4
+    for chains in (3, 33):
+        np.testing.assert_allclose(
+            first_chain(1), first_chain(chains), rtol=rounding, atol=rounding
+        )
+
+
+def test_a_step_without_a_minimum_stops_a_run_that_prepares_nothing():
+    class Unprepared(st.DADMMS):
+        def prepare(self, agent):
+            return agent
+
+    sampler = jax.tree_util.register_dataclass(Unprepared)(1.0)
+    problem = st.models.gaussian([[[-50.0]], [[60.0]], [[1.0]]])
+    network = st.Network.ring(3).matched_to(problem.sites)
+    with jax.enable_x64(True):
+        arguments = (sampler, problem.agents(network), network, jnp.ones((1, 3, 1)), 0)
+        with pytest.raises(st.DivergenceError, match=r"agent '0' diverged in round 1 "):
+            vectorised.run(*arguments, Schedule(4, thin=50))
 
 
 @pytest.mark.parametrize("thin", [1, 8, 21])

@@ -13,6 +13,7 @@ import starlings as st
 from conftest import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
 from starlings.proximal import tolerance
 from starlings.runtimes import pacing, vectorised
+from starlings.runtimes.trouble import retraced
 from starlings.sampling import InterruptedWarning
 
 
@@ -164,6 +165,39 @@ def test_trouble_is_traced_to_where_it_began():
     start[1, 3] = 1000.0
     with pytest.raises(st.DivergenceError, match=r"agent '3' diverged in round 1 of chain 1"):
         st.sample(problem, st.Network.ring(5), st.DSGLD(1e-3), **lengths, initial=start)
+
+
+def test_ctrl_c_while_trouble_is_traced_keeps_no_draw_of_it(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(vectorised, "retraced", interrupted)
+    X, y = np.ones((30, 1)), np.random.default_rng(0).poisson(3.0, size=30)
+    problem = st.models.poisson_regression(X, y, np.arange(30) % 3)
+    with pytest.raises(KeyboardInterrupt):
+        st.sample(problem, st.Network.ring(3), st.DSGLD(0.5), chains=1, draws=9, initial=[1000.0])
+
+
+@pytest.mark.parametrize("first_chunk", [1, 8, 64])
+def test_the_clock_does_not_decide_what_diverges(first_chunk, monkeypatch):
+    """A burn-in may begin far out; how far it is in between is not asked."""
+    monkeypatch.setattr(pacing, "FIRST_CHUNK_ROUNDS", first_chunk)
+    problem = st.models.gaussian([[[2.0]], [[3.0]], [[4.0]]])
+    lengths = {"draws": 3, "chains": 1, "burn_in": 400, "initial": 1e10, "check": False}
+    result = st.sample(problem, st.Network.ring(3), st.DADMMS(0.5), **lengths)
+    assert np.abs(result.posterior["x"]).max() < 10
+
+
+@pytest.mark.parametrize("began", [1, 5, 16, 17, 40, 99, 100])
+def test_halving_finds_where_trouble_began(began):
+    calls = []
+
+    def advanced(round, draws, thin):
+        calls.append(draws * thin)
+        return round + draws * thin
+
+    assert retraced(advanced, lambda round: round >= began, 0, 100) == began
+    assert len(calls) <= 3 + 16
 
 
 def test_initial_positions_by_name_and_by_array():

@@ -11,8 +11,8 @@ A range is full from where the time per unit is least, and from there it may not
 
     rise = max over sizes from the argmin on of (time per unit) / min (time per unit)           (4)
 
-Beside it is the time of one pass over as many bytes as the agents and the states have: what leaves
-the caches takes longer, whatever is done with it.
+Beside it is the time of a plain pass over an array that moves as many bytes as a round has to, eq.
+(1) of `device`: what leaves the caches takes longer, whatever is done with it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 import starlings as st
 from starlings.experiments.data import linear_problem
 
+from .device import bytes_of_a_round
 from .problems import RHO, gaussian, with_hub
 from .timing import LibraryRun, Passes, Settings, alternated, typical
 
@@ -52,8 +53,9 @@ a message along an edge (chains x (agents + 2 edges)); on complete graphs an age
 total serves everybody; along the dimension an entry of the agents' d x d matrices. `rise` is the
 largest time per unit over the least, from the size of the least on: smaller sizes do not fill
 the machine. Target: a rise of at most {LARGEST_RISE:g}. Bytes per agent are those of the agents'
-arrays and of the states of all chains, and `a pass` is the time, by the same unit, in which as
-many bytes are read and written once in the same run: what leaving the caches costs. Hubs:
+arrays and of the states of all chains. `a pass` is the time, by the same unit, in which adding one
+to all entries of an array moves as many bytes as a round on a ring has to, in the same run: what
+leaving the caches costs. Hubs:
 {HUB_AGENTS:,} agents in a power-law graph, of whom one has so many neighbours. Noise and output
 are the library's default."""
 
@@ -141,7 +143,8 @@ def row(name: str, size: int, place: Place, settings: Settings) -> dict[str, Any
     """One size."""
     network = place.network
     run = LibraryRun(place.problem, network, st.DADMMS(RHO), place.chains)
-    passes = Passes(network.size * run.bytes_per_agent)
+    moved = bytes_of_a_round(network.size, place.chains, place.problem.dim, itemsize=8)
+    passes = Passes(moved / 2)  # which it reads and writes
     laps = alternated({"ours": run, "pass": passes}, settings)
     seconds, passed = (typical(laps[each]).wall for each in ("ours", "pass"))
     shape = {"agents": network.size, "edges": network.num_edges, "dim": place.problem.dim}

@@ -7,9 +7,8 @@ matrix of the proximal map:
 
 with n_i drawn by the library's own generator: in its round, or a round ahead where the compiler
 would otherwise draw it again for every number that it goes into, in the order in memory that the
-compiler or the library chooses. A logistic regression cannot avoid
-k gradients and Hessians of all agents and chains, k the Newton iterations of a proximal step from a
-warm start,
+compiler or the library chooses. A logistic regression cannot avoid k gradients and Hessians of all
+agents and chains, k the Newton iterations of a proximal step from a warm start,
 
     g_i = X_i'(s_i - y_i),    K_i = X_i' diag(s_i (1 - s_i)) X_i,    s_i = sigmoid(X_i z_i)     (2)
 

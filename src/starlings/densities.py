@@ -53,10 +53,10 @@ class RowwiseLikelihood:
         X = rows["x"].astype(z.dtype)  # whole numbers would overflow in products
         columns = X.T * weights  # the same at every z, so computed once, before a loop over them
         value, slope, curvature = self.log_likelihood.of_predictor(X @ z, rows)  # type: ignore[attr-defined]
-        return weights @ value, columns @ slope, curved(columns, X, curvature)  # (1)
+        return weights @ value, columns @ slope, weighted_product(columns, X, curvature)  # (1)
 
 
-def curved(columns: jax.Array, X: jax.Array, curvature: jax.Array) -> jax.Array:
+def weighted_product(columns: jax.Array, X: jax.Array, curvature: jax.Array) -> jax.Array:
     """columns diag(curvature) X; if X is small, one product with its pairs, which chains share."""
     size, dim = X.shape
     if size * dim * dim > LARGEST_PAIRED:

@@ -123,4 +123,4 @@ def _checked_tilt(name: str, tilt: Any, shape: tuple[int, ...], is_whole: bool) 
     left = np.abs(array.sum(axis=0)) > UNNOTICED * np.abs(array).sum(axis=0)
     if is_whole and np.any(left):
         raise ValueError(f"`{name}` must sum to zero over the agents: the posterior would change.")
-    return array
+    return (array + array.swapaxes(1, 2)) / 2 if array.ndim == 3 else array

@@ -32,7 +32,7 @@ from starlings.shards import divide_by_site
 LARGEST_LOG_MEAN = 40.0
 """Of a Poisson outcome that can be drawn: a count has to fit into 64 bits."""
 LOG_TERMS = 16
-"""Of eq. (5): the next would be below 1e-17 of the first."""
+"""Of eq. (5): the next is below 2e-17 of the first."""
 
 
 def linear_regression(

@@ -30,12 +30,12 @@ class Inbox(NamedTuple):
 
     sum: Any
     """The sum of the neighbours' messages."""
-    sum_again: Any
-    """The same, heard a second time: a step that needs it twice need not keep it in between."""
     mix: Any
     """sum_j W_ij message_j over the neighbours and the agent itself, eq. (2)."""
     max: Any = None
     """The largest of the neighbours' messages, entry by entry."""
+    sum_again: Any = None
+    """`sum` heard a second time: a step that needs it twice need not keep it in between."""
 
 
 class DisconnectedNetworkWarning(UserWarning):

@@ -229,7 +229,10 @@ class Problem:
 
     @functools.cached_property
     def quadratic(self) -> Quadratic | None:
-        """H_i, b_i, c_i of every agent, eq. (2), read off at z = 0; None if not quadratic."""
+        """H_i, b_i, c_i of every agent, eq. (2); None if not quadratic.
+
+        Read off at z = 0, unless it is known: see `affine`.
+        """
         if not self.is_quadratic:
             return None
         with jax.enable_x64(True):

@@ -13,7 +13,7 @@ Otherwise damped Newton from a warm start: with g and K the gradient and Hessian
 It stops when the Newton decrement sqrt(g'K^-1 g) is below the tolerance: a length in units of the
 local potential, so the same tolerance serves every scaling of z. The last decrement is returned as
 the residual; a residual above the tolerance, or one that is not finite, means that the step did not
-converge, and the runtime stops the run there.
+converge, and the runtime stops the run.
 
 Where coordinates were chosen for it (see `frames`), Hess f_i is roughly s_i I, with the share
 s_i = d_i / sum_j d_j: K is roughly known. A Hessian by automatic differentiation costs some 2 d
@@ -43,8 +43,9 @@ import jax.numpy as jnp
 
 from starlings.densities import derivatives_of
 from starlings.problem import Agent
+from starlings.quadratics import FEW_COLUMNS, sum_of_columns
 
-SMALL_DIMENSION, SMALL_PRODUCT = 6, 2
+SMALL_DIMENSION = 6
 DENSE_DIMENSION = 100
 MAX_ITERATIONS = 1000
 """Line-search steps included, which a start where a logistic is flat takes by the dozen."""
@@ -68,10 +69,8 @@ class ProximalResult(NamedTuple):
 
 
 def product(matrix: jax.Array, vector: jax.Array) -> jax.Array:
-    """matrix @ vector; column by column if small, which fuses with what comes before and after."""
-    if vector.size > SMALL_PRODUCT:
-        return matrix @ vector
-    return sum(matrix[:, k] * vector[k] for k in range(1, vector.size)) + matrix[:, 0] * vector[0]
+    """matrix @ vector, for matrices that differ from chain to chain."""
+    return sum_of_columns(matrix, vector) if vector.size <= FEW_COLUMNS else matrix @ vector
 
 
 class Objective(NamedTuple):
@@ -122,11 +121,16 @@ def prepared(agent: Agent, curvature: jax.Array) -> Agent:
 def keeps_right_side(agent: Agent) -> bool:
     """Whether a state should hold the right side of (2).
 
-    Where a product is a sum over columns, the compiler would compute the right side again for every
-    entry of it, neighbours' positions included. What is part of a state is written down once.
+    For one chain on a processor the product is a sum over columns, and the compiler would compute
+    the right side again for every entry of it, neighbours' positions included. What is part of a
+    state is written down once. (A GPU writes it down anyway.)
     """
     quadratic = agent.quadratic
-    return quadratic is not None and quadratic.shifted is not None and quadratic.shifted.meets_one
+    return (
+        quadratic is not None
+        and quadratic.shifted is not None
+        and quadratic.shifted.is_small_for_one
+    )
 
 
 def proximal_point(

@@ -15,7 +15,9 @@ import numpy as np
 from starlings.frames import Frame
 
 FEW_COLUMNS, SEVERAL_COLUMNS = 2, 8
+"""Matrices with as many are multiplied column by column: with any vector, or with one alone."""
 MANY_VECTORS = 32
+"""From so many on, on a processor, they are not."""
 
 
 @jax.tree_util.register_dataclass
@@ -36,21 +38,24 @@ class ShiftedInverse:
     def times(self, vector: jax.Array) -> jax.Array:
         """The product with a vector: as a sum over columns where that is faster."""
         is_small = vector.size <= FEW_COLUMNS
-        few = is_small and (self.vectors or MANY_VECTORS) < MANY_VECTORS
+        is_met_by_few = self.vectors is not None and self.vectors < MANY_VECTORS
         return jax.lax.platform_dependent(
             self.matrix,
             vector,
-            cpu=_sum_of_columns if self.meets_one or few else jnp.matmul,
-            default=_sum_of_columns if is_small else jnp.matmul,
+            cpu=sum_of_columns
+            if self.is_small_for_one or (is_small and is_met_by_few)
+            else jnp.matmul,
+            default=sum_of_columns if is_small else jnp.matmul,
         )
 
     @property
-    def meets_one(self) -> bool:
+    def is_small_for_one(self) -> bool:
         """Whether it is small and meets a single vector."""
         return self.vectors == 1 and self.matrix.shape[-1] <= SEVERAL_COLUMNS
 
 
-def _sum_of_columns(matrix: jax.Array, vector: jax.Array) -> jax.Array:
+def sum_of_columns(matrix: jax.Array, vector: jax.Array) -> jax.Array:
+    """matrix @ vector, column by column: part of the loop that computes the vector."""
     terms = [matrix[:, k] * vector[k] for k in range(vector.size)]
     return sum(terms[1:], terms[0])
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from starlings.network import Network
-from starlings.runtimes.recording import Trouble, disagreement
+from starlings.runtimes.recording import disagreement
+from starlings.runtimes.trouble import Trouble
 
 
 class Alone:

@@ -124,6 +124,10 @@ class Checkpoint:
                 f"the rows of site {site!r}, or the model, are not those of {self.folder}."
             )
         leaves, shape = jax.tree.flatten(flock.states)
+        with np.load(files[0]) as arrays:
+            saved = sum(name.startswith("leaf_") for name in arrays.files)
+        if saved != len(leaves):
+            raise CheckpointError(f"{self.folder} is of another version, whose states differ.")
         states = [
             jax.numpy.asarray(self._assembled(files, f"leaf_{i}", 1), leaf.dtype)
             for i, leaf in enumerate(leaves)

@@ -32,7 +32,7 @@ from starlings.errors import in_one_line
 from starlings.network import Network
 from starlings.runtimes import foreign
 from starlings.runtimes.partition import Partition, divide
-from starlings.runtimes.recording import Trouble
+from starlings.runtimes.trouble import Trouble
 
 HEAD_START = 1.0
 """Seconds that the other processes leave the first one to speak."""

@@ -23,6 +23,8 @@ class Chunk(NamedTuple):
     """Whether its draws are, which those of a burn-in are not."""
     is_checkpoint: bool
     """Whether it ends where a checkpoint belongs."""
+    is_scheduled: bool = True
+    """Whether it ends where the schedule says, at a draw or with the burn-in, not the clock."""
 
     @property
     def rounds(self) -> int:
@@ -42,7 +44,7 @@ def next_chunk(
     if left > 0:
         to_checkpoint = left if every is None else min(left, every - done % every)
         length = min(max(1, rounds), to_checkpoint)
-        return Chunk(1, length, False, length == to_checkpoint)
+        return Chunk(1, length, False, length == to_checkpoint, length == left)
     made = -left // schedule.thin
     spacing = schedule.draws if every is None else -(-every // schedule.thin)
     to_checkpoint = min(schedule.draws - made, spacing - made % spacing)

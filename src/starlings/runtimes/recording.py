@@ -1,22 +1,13 @@
-"""What the runtimes share: how many rounds a run has, what it keeps, and what stops it."""
+"""What the runtimes share: how many rounds a run has, and what it keeps of them."""
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from starlings.errors import check_count
-from starlings.proximal import tolerance
-
-SOUND, UNCONVERGED, EXPLODED, NOT_FINITE = range(4)
-REASONS = 4
-NEVER = np.iinfo(np.int32).max
-FEW_ENTRIES = 8
 
 
 @dataclass(frozen=True)
@@ -50,88 +41,10 @@ class Record(NamedTuple):
     """(draw, chain, agent): the largest residual of the proximal steps since the last draw."""
 
 
-def no_trouble(shape: tuple[int, ...]) -> jax.Array:
-    """For (chains, agents): see `watched`."""
-    return jnp.full(shape, NEVER, jnp.int32)
-
-
 def disagreement(positions: np.ndarray) -> np.ndarray:
     """sqrt(mean_i |x_i - mean x|^2) over the agents, the axis before the last."""
     apart = positions - positions.mean(axis=-2, keepdims=True)
     return np.sqrt(np.mean(np.sum(apart**2, axis=-1), axis=-1))
-
-
-def watched(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
-    """The first look at which each agent's iterate was no longer meaningful, and why, as a number:
-
-    REASONS x round + reason                                                               (1)
-
-    `positions` are (chain, agent, dim), and everything else is (chain, agent); `residual` is the
-    largest since the last look.
-    """
-    size = jax.lax.platform_dependent(positions, cpu=_largest_entry, default=_largest_along_axis)
-    reason = jnp.where(residual > tolerance(positions.dtype), UNCONVERGED, SOUND)
-    reason = jnp.where(size > limit, EXPLODED, reason)
-    reason = jnp.where(jnp.isfinite(size) & jnp.isfinite(residual), reason, NOT_FINITE)
-    now = jnp.where(reason == SOUND, NEVER, REASONS * index + reason)  # (1)
-    return jnp.minimum(trouble, now.astype(trouble.dtype))
-
-
-def _largest_along_axis(positions: jax.Array) -> jax.Array:
-    return jnp.abs(positions).max(axis=-1)
-
-
-def _largest_entry(positions: jax.Array) -> jax.Array:
-    """The same; on a processor a maximum over a short axis would take longer than the step."""
-    if positions.shape[-1] > FEW_ENTRIES:
-        return _largest_along_axis(positions)
-    sizes = [jnp.abs(positions[..., k]) for k in range(positions.shape[-1])]
-    return functools.reduce(jnp.maximum, sizes)
-
-
-class Trouble(NamedTuple):
-    """What went wrong first."""
-
-    round: int
-    text: str
-    """Names the round, the agent and the likely cause."""
-
-
-def first_trouble(trouble: Any, names: list[str], sampler: Any) -> Trouble | None:
-    """The earliest trouble of (chain, agent), if there is any."""
-    first = np.asarray(trouble)
-    if first.min() == NEVER:
-        return None
-    chain, agent = np.unravel_index(first.argmin(), first.shape)
-    round, reason = divmod(int(first[chain, agent]), REASONS)
-    what = {
-        UNCONVERGED: "its proximal step did not converge",
-        EXPLODED: "its position exploded",
-        NOT_FINITE: "its position is no longer finite",
-    }[reason]
-    return Trouble(
-        round,
-        f"agent {names[agent]!r} diverged in round {round} of chain {chain}: "
-        f"{what}. "
-        f"{_likely_cause(sampler, reason)}",
-    )
-
-
-def _likely_cause(sampler: Any, reason: int) -> str:
-    if hasattr(sampler, "step_size"):
-        return (
-            f"The likely cause is a step too large for this problem ({sampler}); try a tenth of "
-            "`step_size`, and start nearer to the posterior with `initial`."
-        )
-    if reason == UNCONVERGED:
-        return (
-            "The likely cause is a potential that is not smooth or not bounded below where the "
-            "agent is; a larger `rho` keeps its steps shorter, and `initial` its start nearer."
-        )
-    return (
-        "The likely cause is a log-density that overflows where the agent is; start nearer to the "
-        "posterior with `initial`, or scale the data."
-    )
 
 
 @dataclass

@@ -5,8 +5,9 @@ move to the host before the next chunk starts, so that memory grows only with wh
 numbers of draws and rounds of a chunk are arguments of the compiled loop, not part of its shape:
 burn-in, sampling and the last short chunk share one compilation.
 
-Inside the loop chains are the last axis of every array, (agent, ..., chain): the messages of an
-agent in all chains are then one row, which is fetched, or sent to another process, as a whole.
+Inside the loop chains, if there are several, are the last axis of the states, (agent, ..., chain):
+the messages of an agent in all chains are then one row, which is fetched, or sent to another
+process, as a whole.
 """
 
 from __future__ import annotations
@@ -28,15 +29,8 @@ from starlings.runtimes.alone import others
 from starlings.runtimes.checkpoint import Checkpoint
 from starlings.runtimes.grouping import Groups, each, grouped
 from starlings.runtimes.pacing import Pace, next_chunk
-from starlings.runtimes.recording import (
-    FEW_ENTRIES,
-    Record,
-    Recording,
-    Schedule,
-    first_trouble,
-    no_trouble,
-    watched,
-)
+from starlings.runtimes.recording import Record, Recording, Schedule
+from starlings.runtimes.trouble import FEW_ENTRIES, first_trouble, no_trouble, retraced, watched
 from starlings.runtimes.wiring import Wiring
 
 CHUNK_BYTES = 64 * 2**20
@@ -208,7 +202,7 @@ def advance(
 ) -> tuple[Flock, Record]:
     """`num_draws` draws of `thin` rounds each; a record of `capacity` holds them.
 
-    Trouble is looked for at the draws alone, which takes a pass over all positions.
+    Trouble is looked for at the draws alone: see `trouble`.
     """
     positions = flock.states.position
     axis = 0 if len(positions) == 1 else -1  # to the compiler, moving a single chain is work
@@ -245,11 +239,9 @@ def advance(
 
 
 def known_residual(agents: Agents) -> Any:
-    """That of every proximal step of a run, (agent,), where it is the same in all rounds."""
-    if isinstance(agents, Groups) or agents.quadratic is None:
-        return None
-    shifted = agents.quadratic.shifted
-    return jnp.zeros_like(agents.quadratic.linear[:, 0]) if shifted is None else shifted.residual
+    """That of every proximal step of a run, (agent,), where `prepare` has solved them all."""
+    quadratic = None if isinstance(agents, Groups) else agents.quadratic
+    return None if quadratic is None or quadratic.shifted is None else quadratic.shifted.residual
 
 
 def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: bool) -> Any:
@@ -280,15 +272,6 @@ def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: 
     return jax.lax.platform_dependent(carry, cpu=one_by_one, default=in_blocks)
 
 
-def retraced(loop: Callable[..., Any], flock: Flock, rounds: int, capacity: int) -> Flock:
-    """After so many rounds, with a look at each: where trouble began, before it spread."""
-    while rounds > 0:
-        draws = min(rounds, capacity)
-        flock, _ = loop(flock, draws, 1)
-        rounds -= draws
-    return flock
-
-
 def empty_record(position: jax.Array, capacity: int) -> Record:
     """Room for `capacity` draws of positions (chain, agent, dim)."""
     shapes = (position.shape, position.shape[:2])
@@ -315,29 +298,34 @@ def run(
     capacity = max(1, min(schedule.draws, CHUNK_BYTES // draw_bytes))
     wiring = Wiring.of(network, positions.dtype)
     groups = prepared(sampler, agents, len(positions))
-    loop = partial(advance, sampler, groups, wiring, keys, limit, capacity=capacity)
+    loop = partial(advance, sampler, groups, wiring, keys, capacity=capacity)
     flock, recording, pace = start(sampler, groups, positions, keys), Recording(), Pace()
     if checkpoint is not None:
         flock, recording = checkpoint.restored(flock)
     every = None if checkpoint is None else checkpoint.every
     rest = others(network)
 
-    def troubled(flock: Flock) -> str | None:
+    def trouble_of(flock: Flock) -> str | None:
         trouble = rest.earliest(first_trouble(flock.trouble, network.held_names, sampler))
         return None if trouble is None else trouble.text
+
+    def advanced(flock: Flock, draws: int, thin: int) -> Flock:
+        return loop(limit=limit, flock=copied(flock), num_draws=draws, thin=thin)[0]
 
     try:
         while recording.count < schedule.draws:
             rounds = rest.told(pace.rounds)  # chunks are the same at all processes
             chunk = next_chunk(schedule, int(flock.round), rounds, capacity, every)
             before = copied(flock)
-            flock, record = pace.timed(chunk.rounds, loop, flock, chunk.draws, chunk.thin)
+            turns = {"flock": flock, "num_draws": chunk.draws, "thin": chunk.thin}
+            bound = limit if chunk.is_scheduled else jnp.inf
+            flock, record = pace.timed(chunk.rounds, partial(loop, limit=bound, **turns))
+            if (text := trouble_of(flock)) is not None:
+                first = retraced(advanced, trouble_of, before, chunk.rounds)
+                raise DivergenceError(trouble_of(first) or text)
+            del before
             if chunk.is_kept:
                 recording.add(record, chunk.draws)
-            trouble = troubled(flock)
-            if trouble is not None:
-                again = retraced(loop, before, chunk.rounds, capacity)
-                raise DivergenceError(troubled(again) or trouble)
             apart = rest.disagreement(jax.device_get(record.position[chunk.draws - 1]))
             if progress is not None:
                 progress(int(flock.round), apart)

@@ -22,6 +22,7 @@ A process that holds some of the agents sees those first, and then the others th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -107,9 +108,9 @@ class Total(Wiring):
         second = jnp.where(is_best, -jnp.inf, messages).max(axis=0)
         return Inbox(
             sum=total - messages,  # (1)
-            sum_again=total - messages,
             mix=jnp.broadcast_to(total / len(messages), messages.shape),
             max=jnp.where(is_best, second, messages.max(axis=0)),
+            sum_again=total - messages,
         )
 
 
@@ -135,7 +136,7 @@ class Dense(Wiring):
         linked = self.adjacency[:, :, None] > 0
         largest = jnp.max(jnp.where(linked, messages, -jnp.inf), axis=1)
         added = self.adjacency @ messages  # (2)
-        return Inbox(added, added, self.mixing @ messages, largest)
+        return Inbox(added, self.mixing @ messages, largest, added)
 
 
 @jax.tree_util.register_dataclass
@@ -177,29 +178,28 @@ class Lists(Wiring):
 
     def deliver(self, messages: jax.Array) -> Inbox:
         """Column by column, and then the surplus."""
-        inbox = self._listed(messages)
-        inbox = inbox._replace(sum_again=self._listed(_apart(messages)).sum)
-        if self.surplus is None:
-            return inbox
-        more = self.surplus.deliver(messages)
-        return Inbox(
-            sum=inbox.sum + more.sum,
-            sum_again=inbox.sum_again + more.sum,
-            mix=inbox.mix + more.mix,
-            max=jnp.maximum(inbox.max, more.max),
-        )
-
-    def _listed(self, messages: jax.Array) -> Inbox:
         own = messages[: len(self.own_weights)]
-        added, mixed = jnp.zeros_like(own), self.own_weights * own
-        largest = jnp.full_like(own, -jnp.inf)
-        for k, (column, weight) in enumerate(zip(self.columns, self.weights, strict=True)):
-            heard = messages[column]
-            is_there = True if k < self.full else weight > 0
-            added += jnp.where(is_there, heard, 0.0)
+        mixed, largest = self.own_weights * own, jnp.full_like(own, -jnp.inf)
+        for heard, weight, is_there in self._heard(messages):
             mixed += jnp.where(is_there, weight * heard, 0.0)
             largest = jnp.maximum(largest, jnp.where(is_there, heard, -jnp.inf))
-        return Inbox(added, added, mixed, largest)
+        added, again = self._sum(messages), self._sum(_apart(messages))
+        if self.surplus is None:
+            return Inbox(added, mixed, largest, again)
+        more = self.surplus.deliver(messages)
+        largest = jnp.maximum(largest, more.max)
+        return Inbox(added + more.sum, mixed + more.mix, largest, again + more.sum)
+
+    def _sum(self, messages: jax.Array) -> jax.Array:
+        added = jnp.zeros_like(messages[: len(self.own_weights)])
+        for heard, _, is_there in self._heard(messages):
+            added += jnp.where(is_there, heard, 0.0)
+        return added
+
+    def _heard(self, messages: jax.Array) -> Iterator[tuple[Any, Any, Any]]:
+        """Of the k-th neighbours: what they say, their weights, and which of them there are."""
+        for k, (column, weight) in enumerate(zip(self.columns, self.weights, strict=True)):
+            yield messages[column], weight, True if k < self.full else weight > 0
 
 
 def _apart(messages: jax.Array) -> jax.Array:
@@ -233,10 +233,8 @@ class Edges:
         """The share of each inbox that comes over these links."""
         sent = messages[self.senders]
         where = (self.receivers, self.num_receivers, True)
-        added = jax.ops.segment_sum(sent, *where)
         return Inbox(
-            sum=added,
-            sum_again=added,
+            sum=jax.ops.segment_sum(sent, *where),
             mix=jax.ops.segment_sum(self.weights * sent, *where),
             max=jax.ops.segment_max(sent, *where),
         )

@@ -49,14 +49,14 @@ OUTPUTS = ("iterate", "half-noise")
 
 
 class DADMMSState(NamedTuple):
-    """The least that the next round needs."""
+    """What the next round needs."""
 
     position: Any
     """x_i."""
     dual: Any
     """p_i of the round before."""
     right_side: Any = None
-    """b_i + l_i of (2), see `keeps_right_side`."""
+    """b_i + l_i of (2), of no use to the next round: see `keeps_right_side`."""
 
 
 @jax.tree_util.register_dataclass

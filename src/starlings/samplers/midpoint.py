@@ -81,9 +81,10 @@ class MidpointADMMS:
         self, agent: Agent, state: MidpointState, inbox: Inbox, round: Round
     ) -> tuple[MidpointState, Info]:
         """One round of eqs. (1) to (3)."""
-        positions, midpoints = jnp.split(inbox.sum, 2)
-        drift = self.rho * (agent.degree * state.midpoint - midpoints)
-        dual = jnp.where(round.index == 1, 0.0, state.dual + drift)  # (1)
+        positions, _ = jnp.split(inbox.sum_again, 2)
+        _, midpoints = jnp.split(inbox.sum, 2)
+        gain = jnp.where(round.index == 1, 0.0, self.rho)
+        dual = state.dual + gain * (agent.degree * state.midpoint - midpoints)  # (1)
         around = agent.degree * state.position + positions
         noise = coherent_noise(self.rho, agent, round, state.position) / jnp.sqrt(2.0)
         linear = self.rho * around - dual - noise

@@ -54,7 +54,7 @@ from starlings.tuning.mode import (
     find_mode,
     hessian_of,
     inverse_root,
-    summed_derivatives,
+    summed,
 )
 
 __all__ = ["EXACTNESS", "Tuning", "TuningError", "tune"]
@@ -224,8 +224,8 @@ def even_shares(gossip: Gossip, agents: Agent) -> tuple[np.ndarray, np.ndarray]:
     """The tilts of all agents at z = 0, eq. (2) of `frames`; each uses its own and the sums."""
     assert agents.frame is not None
     origin = np.zeros(agents.frame.centre.shape[1])
-    _, gradient, hessian = summed_derivatives(gossip, agents, origin)
-    _, own_gradient, own_hessian = derivatives_at(agents, origin)
+    own = _, own_gradient, own_hessian = derivatives_at(agents, origin)
+    _, gradient, hessian = summed(gossip, own)
     share = np.asarray(agents.degree) / np.asarray(agents.total_degree)
     linear = own_gradient - share[:, None] * gradient
     shares = share.reshape(-1, *[1] * hessian.ndim)

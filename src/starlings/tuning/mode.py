@@ -32,6 +32,9 @@ SMALLEST_EIGENVALUE = 1e-10
 """Of the scaled Hessian; below it a direction counts as flat."""
 TRIALS = 2.0 ** -np.arange(20)
 
+Derivatives = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Of every agent: its value, gradient and Hessian, a matrix or the vector of its diagonal."""
+
 
 class TuningError(RuntimeError):
     """No mode was found, so there is nothing to centre the sampler on."""
@@ -47,7 +50,7 @@ def find_mode(
     point = agreed(gossip, start)
     directions = Newton() if len(point) <= DENSE_DIMENSION else LimitedMemory()
     for iteration in range(MAX_ITERATIONS):
-        value, gradient, hessian = summed_derivatives(gossip, agents, point)
+        value, gradient, hessian = summed(gossip, derivatives_at(agents, point))
         if not np.isfinite(value):
             raise TuningError(f"the potential is {value} at the start {point}; give another start.")
         direction = directions.next(point, gradient, hessian)
@@ -117,24 +120,23 @@ def _scaled_eigen(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return unit, np.maximum(np.abs(values), SMALLEST_EIGENVALUE), vectors
 
 
-def summed_derivatives(
-    gossip: Gossip, agents: Agent, point: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """F, its gradient and its Hessian (or the diagonal) at a point, summed over the network."""
-    dim = len(point)
-    upper = np.triu_indices(dim)
-    values, gradients, hessians = derivatives_at(agents, point)
-    packed = hessians if hessians.ndim == 2 else hessians[:, *upper]
+def summed(gossip: Gossip, derivatives: Derivatives) -> tuple[float, np.ndarray, np.ndarray]:
+    """F, its gradient and its Hessian (or the diagonal), from `derivatives_at` of every agent."""
+    values, gradients, packed = derivatives
+    dim, is_dense = gradients.shape[1], packed.ndim == 3
+    if is_dense:
+        upper = np.triu_indices(dim)
+        packed = packed[:, *upper]
     total = np.asarray(gossip.sum(np.column_stack([values, gradients, packed])))[0]
     value, gradient, packed = float(total[0]), total[1 : 1 + dim], total[1 + dim :]
-    if dim > DENSE_DIMENSION:
+    if not is_dense:
         return value, gradient, packed
     hessian = np.zeros((dim, dim))
     hessian[upper] = packed
     return value, gradient, hessian + np.triu(hessian, 1).T
 
 
-def derivatives_at(agents: Agent, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def derivatives_at(agents: Agent, point: np.ndarray) -> Derivatives:
     """f_i, its gradient and its Hessian (or the diagonal), agent by agent."""
     if agents.quadratic is None:
         values, gradients, hessians = map(np.asarray, _derivatives_at(agents, point))
@@ -166,7 +168,7 @@ def values_at(agents: Agent, points: np.ndarray) -> Any:
     """f_i of every agent at several points, (agent, point)."""
     if agents.quadratic is None:
         return _values_at(agents, points)
-    return np.column_stack([agents.quadratic.derivatives(point)[0] for point in points])
+    return np.column_stack([agents.quadratic.values(point) for point in points])
 
 
 @jax.jit
