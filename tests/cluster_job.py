@@ -40,11 +40,8 @@ OTHERS = {
 }
 CASES = {
     "all": [("linear", sampler, graph) for sampler in SAMPLERS for graph in GRAPHS],
-    "half": [
-        ("linear", sampler, graph)
-        for i, sampler in enumerate(SAMPLERS)
-        for j, graph in enumerate(GRAPHS)
-        if (i + j) % 2 == 0
+    "each": [
+        ("linear", sampler, list(GRAPHS)[i % len(GRAPHS)]) for i, sampler in enumerate(SAMPLERS)
     ],
     "some": [
         ("logistic", "dadmms", "power-law"),

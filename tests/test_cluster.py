@@ -49,7 +49,7 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("processes", "what"),
     [
-        (2, "half"),
+        (2, "each"),
         pytest.param(2, "all", marks=pytest.mark.slow),
         pytest.param(3, "others", marks=pytest.mark.slow),
         pytest.param(4, "some", marks=pytest.mark.slow),
@@ -76,6 +76,7 @@ def tuned(tmp_path_factory):
     return study, st.load(target)
 
 
+@pytest.mark.slow
 def test_a_tuned_study_on_a_cluster_has_the_same_file(tmp_path, tuned):
     study, alone = tuned
     target = tmp_path / "cluster.nc"
@@ -96,7 +97,7 @@ def test_a_tuned_study_on_a_cluster_has_the_same_file(tmp_path, tuned):
 @pytest.mark.parametrize(
     ("what", "again"),
     [
-        ("SIGKILL", 3),
+        pytest.param("SIGKILL", 3, marks=pytest.mark.slow),
         pytest.param("raised", 2, marks=pytest.mark.slow),
         pytest.param("SIGINT", None, marks=pytest.mark.slow),
     ],

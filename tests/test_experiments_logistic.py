@@ -133,6 +133,7 @@ def test_a_separable_shard_has_its_mode_found_from_a_flat_start():
         assert jnp.abs(agent.gradient(found.point)).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_without_edges_both_stay_at_the_published_accuracy(table):
     """The released results have 0.968 for agent 0 and 0.9672 for all, from round 1 on."""
     for whom, published in (("agent 0", 0.968), ("all agents", 0.9672)):
@@ -142,6 +143,7 @@ def test_without_edges_both_stay_at_the_published_accuracy(table):
     assert spread[["D-ADMMS", "ADMM"]].max(axis=None) < 1e-12
 
 
+@pytest.mark.slow
 def test_on_the_ring_the_paper_is_right_about_accuracy(table):
     accuracy = by_round(table, "ring", "accuracy, agent 0").loc[:30]
     rivals = accuracy[["D-SGLD", "D-SGHMC", "D-ULA"]]
@@ -150,6 +152,7 @@ def test_on_the_ring_the_paper_is_right_about_accuracy(table):
     assert (deviation["D-ADMMS"] < deviation[rivals.columns].min(axis=1)).all()
 
 
+@pytest.mark.slow
 def test_accuracy_hides_that_nobody_has_the_posterior(table, posterior):
     """After 30 rounds D-ADMMS labels as well as the posterior, with a tenth of its variance."""
     ring = {q: by_round(table, "ring", f"{q}, agent 0").loc[30] for q in ("accuracy", "W2")}
@@ -159,6 +162,7 @@ def test_accuracy_hides_that_nobody_has_the_posterior(table, posterior):
     assert by_round(table, "ring", "variance ratio, agent 0").loc[30, "D-ADMMS"] < 0.2
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(table, problem, posterior):
     methods = partial(logistic.methods, largest_curvature=posterior.largest_curvature)
     piece = pieces(5, methods, QUICK.seed)[7]
@@ -167,6 +171,7 @@ def test_threads_change_nothing(table, problem, posterior):
     np.testing.assert_allclose(alone["value"], table[here]["value"], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_figure_has_three_rows_of_labelled_panels(table):
     with figure_style():
         figure = logistic.draw(table)
@@ -178,6 +183,7 @@ def test_figure_has_three_rows_of_labelled_panels(table):
     assert {"D-ADMMS", "coherent D-ADMMS", "exact draws"} <= set(labels)
 
 
+@pytest.mark.slow
 def test_lines_are_marked_and_bands_stay_inside_the_axis(table):
     with figure_style():
         figure = logistic.draw(table)
@@ -211,6 +217,7 @@ def test_decline_with_the_number_of_agents_is_judged_over_all_tables():
     assert not list(worse_with_more_agents(accuracy_rows(5, 0.97)))
 
 
+@pytest.mark.slow
 def test_claims_that_need_more_rounds_or_agents_are_left_out(table):
     rows = claims.judge_all({"fig-logistic-5": table})
     assert not rows["claim"].str.contains("of the posterior|declines|number of agents").any()

@@ -310,6 +310,7 @@ def test_numpyro_models_sum_to_their_pooled_density():
             assert float(problem.potential(z)) == pytest.approx(float(expected), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_numpyro_models_can_be_sampled():
     problem = st.Problem.from_numpyro(numpyro_model, numpyro_shards())
     result = st.sample(problem, st.Network.path(3), st.DADMMS(rho=5.0), draws=5, chains=2)

@@ -194,6 +194,7 @@ def test_the_distance_of_agents_is_that_of_the_worst_and_counted():
     assert gossip.ledger.floats - sent == gossip.links * (summed + heard)
 
 
+@pytest.mark.slow
 def test_half_the_step_is_what_a_skewed_posterior_needs():
     """log Gamma(1): a bias of 5 to 7 % of the sd at the usual step, and 1 % at its half."""
     problem, network = waiting_problem(1.0), st.Network.ring(4)

@@ -30,8 +30,9 @@ Made by `starlings bench speed --page docs/speed.md`; the table of the GPU by th
 `--device gpu`.
 
 Every ratio compares two things that took turns in one process on one machine, and is the median
-over the repeats; times are medians too, and compiling is apart. Numbers are float64 unless a table
-says otherwise. A star marks a missed target.
+over the repeats; times are medians too, and compiling is apart. A round is one between two draws:
+to record a draw, and to look whether an agent has diverged, takes a pass over all positions more.
+Numbers are float64 unless a table says otherwise. A star marks a missed target.
 
 ![Speed at a glance](images/speed.png)
 
