@@ -13,7 +13,7 @@ test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile
 
 slow: $(STAMP)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
