@@ -94,14 +94,8 @@ def test_a_tuned_study_on_a_cluster_has_the_same_file(tmp_path, tuned):
     assert not (tmp_path / "cluster.nc.run").exists()
 
 
-@pytest.mark.parametrize(
-    ("what", "again"),
-    [
-        pytest.param("SIGKILL", 3, marks=pytest.mark.slow),
-        pytest.param("raised", 2, marks=pytest.mark.slow),
-        pytest.param("SIGINT", None, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("what", "again"), [("SIGKILL", 3), ("raised", 2), ("SIGINT", None)])
 def test_a_lost_process_ends_the_job_which_others_resume(tmp_path, what, again):
     target = tmp_path / "draws.nc"
     began = time.monotonic()

@@ -192,9 +192,9 @@ def test_the_clock_does_not_decide_what_diverges(first_chunk, monkeypatch):
 def test_halving_finds_where_trouble_began(began):
     calls = []
 
-    def advanced(round, draws, thin):
-        calls.append(draws * thin)
-        return round + draws * thin
+    def advanced(round, rounds):
+        calls.append(rounds)
+        return round + rounds
 
     assert retraced(advanced, lambda round: round >= began, 0, 100) == began
     assert len(calls) <= 3 + 16

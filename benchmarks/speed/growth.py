@@ -55,9 +55,8 @@ largest time per unit over the least, from the size of the least on: smaller siz
 the machine. Target: a rise of at most {LARGEST_RISE:g}. Bytes per agent are those of the agents'
 arrays and of the states of all chains. `a pass` is the time, by the same unit, in which adding one
 to all entries of an array moves as many bytes as a round on a ring has to, in the same run: what
-leaving the caches costs. Hubs:
-{HUB_AGENTS:,} agents in a power-law graph, of whom one has so many neighbours. Noise and output
-are the library's default."""
+leaving the caches costs. Hubs: {HUB_AGENTS:,} agents in a power-law graph, of whom one has so
+many neighbours. Noise and output are the library's default."""
 
 
 @dataclass(frozen=True)
@@ -149,17 +148,14 @@ def row(name: str, size: int, place: Place, settings: Settings) -> dict[str, Any
     seconds, passed = (typical(laps[each]).wall for each in ("ours", "pass"))
     shape = {"agents": network.size, "edges": network.num_edges, "dim": place.problem.dim}
     cells = {"range": name, "size": size, "chains": place.chains, "units": place.units}
-    return (
-        cells
-        | shape
-        | {
-            "seconds_per_round": seconds,
-            "nanoseconds_per_unit": 1e9 * seconds / place.units,
-            "pass_nanoseconds_per_unit": 1e9 * passed / place.units,
-            "bytes_per_agent": run.bytes_per_agent,
-            "compile_seconds": run.compile_seconds,
-        }
-    )
+    figures = {
+        "seconds_per_round": seconds,
+        "nanoseconds_per_unit": 1e9 * seconds / place.units,
+        "pass_nanoseconds_per_unit": 1e9 * passed / place.units,
+        "bytes_per_agent": run.bytes_per_agent,
+        "compile_seconds": run.compile_seconds,
+    }
+    return cells | shape | figures
 
 
 def rise(costs: Sequence[float]) -> float:

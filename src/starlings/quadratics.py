@@ -15,9 +15,9 @@ import numpy as np
 from starlings.frames import Frame
 
 FEW_COLUMNS, SEVERAL_COLUMNS = 2, 8
-"""Matrices with as many are multiplied column by column: with any vector, or with one alone."""
+"""A matrix with so few is multiplied column by column; with several, only if by one vector."""
 MANY_VECTORS = 32
-"""From so many on, on a processor, they are not."""
+"""From so many on a processor is faster with a product of matrices, however small."""
 
 
 @jax.tree_util.register_dataclass
@@ -39,12 +39,11 @@ class ShiftedInverse:
         """The product with a vector: as a sum over columns where that is faster."""
         is_small = vector.size <= FEW_COLUMNS
         is_met_by_few = self.vectors is not None and self.vectors < MANY_VECTORS
+        in_columns = self.is_small_for_one or (is_small and is_met_by_few)
         return jax.lax.platform_dependent(
             self.matrix,
             vector,
-            cpu=sum_of_columns
-            if self.is_small_for_one or (is_small and is_met_by_few)
-            else jnp.matmul,
+            cpu=sum_of_columns if in_columns else jnp.matmul,
             default=sum_of_columns if is_small else jnp.matmul,
         )
 

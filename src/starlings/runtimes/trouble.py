@@ -108,24 +108,21 @@ def _likely_cause(sampler: Any, reason: int) -> str:
 
 
 def retraced(
-    advanced: Callable[[Any, int, int], Any],
-    trouble_of: Callable[[Any], Any],
-    flock: Any,
-    rounds: int,
+    advanced: Callable[[Any, int], Any], trouble_of: Callable[[Any], Any], flock: Any, rounds: int
 ) -> Any:
     """Where trouble shows first within some rounds of a flock, as the flock then.
 
-    `advanced(flock, draws, thin)` leaves the flock that it is given as it is.
+    `advanced(flock, rounds)` leaves the flock that it is given as it is.
     """
     while rounds > ONE_BY_ONE:
         half = rounds // 2
-        middle = advanced(flock, 1, half)
+        middle = advanced(flock, half)
         if trouble_of(middle):
             rounds = half
         else:
             flock, rounds = middle, rounds - half
     for _ in range(rounds):
-        flock = advanced(flock, 1, 1)
+        flock = advanced(flock, 1)
         if trouble_of(flock):
             break
     return flock

@@ -309,17 +309,16 @@ def run(
         trouble = rest.earliest(first_trouble(flock.trouble, network.held_names, sampler))
         return None if trouble is None else trouble.text
 
-    def advanced(flock: Flock, draws: int, thin: int) -> Flock:
-        return loop(limit=limit, flock=copied(flock), num_draws=draws, thin=thin)[0]
+    def advanced(flock: Flock, rounds: int) -> Flock:
+        return loop(limit, copied(flock), 1, rounds)[0]
 
     try:
         while recording.count < schedule.draws:
             rounds = rest.told(pace.rounds)  # chunks are the same at all processes
             chunk = next_chunk(schedule, int(flock.round), rounds, capacity, every)
             before = copied(flock)
-            turns = {"flock": flock, "num_draws": chunk.draws, "thin": chunk.thin}
             bound = limit if chunk.is_scheduled else jnp.inf
-            flock, record = pace.timed(chunk.rounds, partial(loop, limit=bound, **turns))
+            flock, record = pace.timed(chunk.rounds, loop, bound, flock, chunk.draws, chunk.thin)
             if (text := trouble_of(flock)) is not None:
                 first = retraced(advanced, trouble_of, before, chunk.rounds)
                 raise DivergenceError(trouble_of(first) or text)

@@ -49,7 +49,7 @@ OUTPUTS = ("iterate", "half-noise")
 
 
 class DADMMSState(NamedTuple):
-    """What the next round needs."""
+    """What an agent holds from one round to the next."""
 
     position: Any
     """x_i."""
