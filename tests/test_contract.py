@@ -14,6 +14,7 @@ import pytest
 import starlings as st
 from conftest import irregular_graph, unequal_linear_problem
 from starlings.network import Inbox
+from starlings.pytrees import pytree
 from starlings.rounds import Round, chain_keys
 from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
@@ -133,7 +134,7 @@ def test_one_trace_serves_burn_in_sampling_and_other_settings(sampler):
             traces.append(1)
             return super().step(*arguments)
 
-    jax.tree_util.register_dataclass(Counted)
+    pytree(Counted)
     fields = {name: getattr(sampler, name) for name in inspect.signature(type(sampler)).parameters}
     other = {k: 0.9 * v if isinstance(v, float) else v for k, v in fields.items()}
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
@@ -237,7 +238,7 @@ def test_a_step_without_a_minimum_stops_a_run_that_prepares_nothing():
         def prepare(self, agent):
             return agent
 
-    sampler = jax.tree_util.register_dataclass(Unprepared)(1.0)
+    sampler = pytree(Unprepared)(1.0)
     problem = st.models.gaussian([[[-50.0]], [[60.0]], [[1.0]]])
     network = st.Network.ring(3).matched_to(problem.sites)
     with jax.enable_x64(True):

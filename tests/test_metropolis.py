@@ -15,6 +15,7 @@ import scipy.stats
 
 import starlings as st
 from conftest import irregular_graph, skewed_problem, unequal_poisson_problem, wavy_problem
+from starlings.pytrees import pytree
 from starlings.rounds import Round, chain_keys
 from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
@@ -141,7 +142,7 @@ def test_acceptance_is_what_numpy_says(decision):
     assert np.all(taken[expected > 1 - 1e-12])
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclasses.dataclass(frozen=True)
 class Undecided(Metropolis):
     """Draws one candidate, and keeps what has been heard of it."""

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.frames import Frame
+from starlings.pytrees import pytree
 
 FEW_COLUMNS, SEVERAL_COLUMNS = 2, 8
 """A matrix with so few is multiplied column by column; with several, only if by one vector."""
@@ -20,7 +21,7 @@ MANY_VECTORS = 32
 """From so many on a processor is faster with a product of matrices, however small."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class ShiftedInverse:
     """The inverse of a matrix plus a multiple of the identity."""
@@ -59,7 +60,7 @@ def sum_of_columns(matrix: jax.Array, vector: jax.Array) -> jax.Array:
     return sum(terms[1:], terms[0])
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Quadratic:
     """A quadratic potential, eq. (1), with H = Q diag(curvatures) Q' factored once."""

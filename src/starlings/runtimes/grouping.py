@@ -20,12 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.problem import Agent
+from starlings.pytrees import pytree
 from starlings.shards import rounded
 
 WORTH = 0.25
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Groups:
     """All agents, in groups that are stacked each on its own."""

@@ -31,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.network import Inbox, Network
+from starlings.pytrees import pytree
 
 GATHER, SCATTER = 3.0, 15.0
 WIDEST = 16
@@ -96,7 +97,7 @@ class Links(NamedTuple):
         return cls(receivers, place[senders], weights, own_weights, degrees, len(visible))
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Total(Wiring):
     """Eq. (1); all Metropolis weights of a complete graph are 1/N."""
@@ -114,7 +115,7 @@ class Total(Wiring):
         )
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Dense(Wiring):
     """Eq. (2)."""
@@ -139,7 +140,7 @@ class Dense(Wiring):
         return Inbox(added, self.mixing @ messages, largest, added)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Lists(Wiring):
     """Eq. (3)."""
@@ -209,7 +210,7 @@ def _apart(messages: jax.Array) -> jax.Array:
     )
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Edges:
     """Links one by one, in the order of their receivers."""
@@ -240,7 +241,7 @@ class Edges:
         )
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Cut(Wiring):
     """Eq. (5)."""

@@ -7,8 +7,7 @@ batch sizes are static.
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
@@ -17,9 +16,6 @@ from starlings.errors import check_choice, check_count
 from starlings.network import Inbox
 from starlings.problem import Agent
 from starlings.rounds import Round
-
-choice = functools.partial(field, metadata={"static": True})
-"""A field that selects code rather than a number."""
 
 
 class Info(NamedTuple):

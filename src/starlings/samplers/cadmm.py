@@ -15,12 +15,13 @@ from starlings.errors import check_positive
 from starlings.network import Inbox
 from starlings.problem import Agent
 from starlings.proximal import prepared
+from starlings.pytrees import pytree
 from starlings.rounds import Round
 from starlings.samplers.base import Card, ExchangesPositions, Info
 from starlings.samplers.dadmms import DADMMSState, admm_step, first_state
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class CADMM(ExchangesPositions):
     """Finds the mode and draws nothing: the noise-free limit, and the paper's ADMM baseline.

@@ -41,8 +41,9 @@ from starlings.errors import check_choice, check_positive
 from starlings.network import Inbox
 from starlings.problem import Agent
 from starlings.proximal import keeps_right_side, prepared, proximal_point
+from starlings.pytrees import choice, pytree
 from starlings.rounds import Round
-from starlings.samplers.base import Card, ExchangesPositions, Info, choice
+from starlings.samplers.base import Card, ExchangesPositions, Info
 
 NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
 OUTPUTS = ("iterate", "half-noise")
@@ -59,7 +60,7 @@ class DADMMSState(NamedTuple):
     """b_i + l_i of (2), of no use to the next round: see `keeps_right_side`."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class DADMMS(ExchangesPositions):
     """Noisy consensus ADMM.

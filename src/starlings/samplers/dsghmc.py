@@ -20,13 +20,13 @@ from starlings.errors import check_positive
 from starlings.gradients import gradient
 from starlings.network import Inbox
 from starlings.problem import Agent
+from starlings.pytrees import choice, pytree
 from starlings.rounds import Round
 from starlings.samplers.base import (
     Card,
     ExchangesPositions,
     Info,
     check_gradient_choices,
-    choice,
     no_info,
     unit_noise,
 )
@@ -41,7 +41,7 @@ class DSGHMCState(NamedTuple):
     """v_i, which no neighbour sees."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class DSGHMC(ExchangesPositions):
     """Gossip on positions, underdamped Langevin on velocities.

@@ -20,6 +20,7 @@ from starlings.errors import check_positive
 from starlings.gradients import gradient
 from starlings.network import Inbox
 from starlings.problem import Agent
+from starlings.pytrees import choice, pytree
 from starlings.rounds import Round
 from starlings.samplers.base import (
     Card,
@@ -27,13 +28,12 @@ from starlings.samplers.base import (
     Info,
     PositionState,
     check_gradient_choices,
-    choice,
     no_info,
     unit_noise,
 )
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class DSGLD(ExchangesPositions):
     """Gossip, then a Langevin step.

@@ -21,6 +21,7 @@ from starlings.errors import check_positive
 from starlings.gradients import gradient
 from starlings.network import Inbox
 from starlings.problem import Agent
+from starlings.pytrees import choice, pytree
 from starlings.rounds import Round
 from starlings.samplers.base import (
     Card,
@@ -28,13 +29,12 @@ from starlings.samplers.base import (
     Info,
     PositionState,
     check_gradient_choices,
-    choice,
     no_info,
     unit_noise,
 )
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Decay:
     """A step that falls as a power of the round, eq. (2)."""
@@ -54,7 +54,7 @@ class Decay:
         return self.scale / (k + self.offset) ** self.exponent
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class DULA(ExchangesPositions):
     """Consensus and gradient steps with schedules of their own.

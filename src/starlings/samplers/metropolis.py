@@ -33,8 +33,9 @@ import jax.numpy as jnp
 from starlings.errors import check_choice, check_count, check_positive
 from starlings.network import Inbox, Network
 from starlings.problem import Agent
+from starlings.pytrees import choice, pytree
 from starlings.rounds import Round
-from starlings.samplers.base import Card, Info, choice, no_info
+from starlings.samplers.base import Card, Info, no_info
 
 DECISIONS = ("factorised", "sum")
 LARGEST_CHANGE = 1e30
@@ -60,7 +61,7 @@ class MetropolisState(NamedTuple):
     """The number of neighbours one level nearer to agent 0."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Metropolis:
     """Exact draws at any step: candidates by a common seed, decided by neighbours talking.
@@ -152,12 +153,12 @@ class Metropolis:
 
     def _decide(self, agent: Agent, state: MetropolisState, round: Round) -> MetropolisState:
         """Take or leave the candidate, and open the vote on the next one."""
-        first = round.index == self.flood_rounds
+        has_candidate = round.index != self.flood_rounds
         if self.decision == "factorised":
             taken = state.outgoing == 0  # (3)
         else:
             taken = _log_uniform(round.shared_key(), state.outgoing) < -state.outgoing  # (4)
-        taken = taken & ~first
+        taken = taken & has_candidate
         position = jnp.where(taken, state.candidate, state.position)
         energy = jnp.where(taken, state.candidate_energy, state.energy)
         b = self.step_length

@@ -25,6 +25,7 @@ from starlings.errors import check_positive
 from starlings.network import Inbox
 from starlings.problem import Agent
 from starlings.proximal import prepared, proximal_point
+from starlings.pytrees import pytree
 from starlings.rounds import Round
 from starlings.samplers.base import Card, Info
 from starlings.samplers.dadmms import coherent_noise
@@ -41,7 +42,7 @@ class MidpointState(NamedTuple):
     """p_i of the round before."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class MidpointADMMS:
     """D-ADMMS by the midpoint rule, with coherent noise.

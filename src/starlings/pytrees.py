@@ -1,0 +1,58 @@
+"""Classes whose objects JAX takes apart into arrays and puts together again.
+
+JAX keeps a compiled program under the structure of its arguments, so two classes must never have
+one structure, or one would run the program of the other. Some versions of JAX compare classes that
+were registered with `jax.tree_util.register_dataclass` by their fields alone. A class registered
+here is part of its own structure.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import field, fields
+from typing import Any, TypeVar
+
+import jax
+
+Class = TypeVar("Class", bound=type)
+
+choice = functools.partial(field, metadata={"static": True})
+"""A field that selects code rather than a number: another value compiles another program."""
+
+
+def pytree(cls: Class) -> Class:
+    """Register a frozen dataclass with JAX: its fields become arrays, except those of `choice`.
+
+    Its `__post_init__` is for those who make an object, and is not called where JAX rebuilds one.
+
+    >>> from dataclasses import dataclass
+    >>> @pytree
+    ... @dataclass(frozen=True)
+    ... class Scaled:
+    ...     factor: float
+    ...     unit: str = choice(default="m")
+    >>> jax.tree.leaves(Scaled(2.0, "km"))
+    [2.0]
+    >>> jax.tree.map(lambda leaf: 10 * leaf, Scaled(2.0, "km"))
+    Scaled(factor=20.0, unit='km')
+    """
+    is_static = {f.name: bool(f.metadata.get("static")) for f in fields(cls)}
+    arrays = [name for name, static in is_static.items() if not static]
+    choices = [name for name, static in is_static.items() if static]
+    keys = [jax.tree_util.GetAttrKey(name) for name in arrays]
+
+    def flatten(value: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return [getattr(value, n) for n in arrays], (cls, *(getattr(value, n) for n in choices))
+
+    def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        leaves, structure = flatten(value)
+        return list(zip(keys, leaves, strict=True)), structure
+
+    def unflatten(structure: tuple[Any, ...], leaves: Any) -> Any:
+        value: Any = object.__new__(cls)
+        for name, part in zip([*arrays, *choices], [*leaves, *structure[1:]], strict=True):
+            object.__setattr__(value, name, part)
+        return value
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    return cls
