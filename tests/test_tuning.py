@@ -159,6 +159,155 @@ def test_agents_without_a_posterior_of_their_own_get_their_share():
     assert tuning.sampler.rho == pytest.approx(1 / (4 * network.num_edges * STEP))
 
 
+def balanced_problem(sites, quadratic=False):
+    """The same rows at every site: all tilts are zero but for rounding."""
+    rows = {str(k): {"y": [1.0, 2.0]} for k in range(sites)}
+    return st.Problem(
+        lambda p, row: -0.5 * (row["y"] - p["m"]) ** 2,
+        lambda p: -0.5 * p["m"] ** 2,
+        {"m": ()},
+        rows,
+        quadratic,
+    )
+
+
+@pytest.mark.parametrize("quadratic", [False, True])
+@pytest.mark.parametrize("make", [st.Network.ring, st.Network.complete])
+@pytest.mark.parametrize("sites", [3, 6, 7, 10, 12])
+def test_balanced_sites_are_tuned(sites, make, quadratic):
+    tuning = tune(balanced_problem(sites, quadratic), make(sites))
+    assert tuning.step == pytest.approx(STEP)
+    assert tuning.centre == pytest.approx(3 * sites / (2 * sites + 1), abs=1e-7)
+    assert abs(tuning.scale) == pytest.approx((2 * sites + 1) ** -0.5)
+
+
+def test_parameters_that_rows_cannot_tell_apart_are_tuned():
+    """Collinear columns of very unlike size, one constant beside another, one for the prior."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 2))
+    X = np.column_stack([x, 3 * x[:, 0], np.ones(60), 5 * np.ones(60), np.zeros(60)])
+    for units, prior_var in ((1.0, 10.0), (1e3, 1e3), ([1e3, 1, 1e3, 1, 1e4, 1], 10.0)):
+        columns, sites = X * units, np.arange(60) % 6
+        shards = [{"x": columns[sites == k], "y": x[sites == k, 0]} for k in range(6)]
+        problem = st.Problem(
+            lambda p, row: -0.5 * (row["y"] - row["x"] @ p["b"]) ** 2,
+            lambda p, v=prior_var: -0.5 * p["b"] @ p["b"] / v,
+            {"b": (6,)},
+            shards,
+            quadratic=True,
+        )
+        tuning = tune(problem, st.Network.ring(6))
+        hessian = columns.T @ columns + np.eye(6) / prior_var
+        unit = tuning.scale.T @ hessian @ tuning.scale
+        np.testing.assert_allclose(unit, np.eye(6), atol=1e-2)
+
+
+def test_parameters_that_nothing_tells_apart_are_refused_by_name():
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    columns = np.column_stack([x, 3 * x[:, 0]]) * 1e5
+    problem = st.Problem(
+        lambda p, row: -0.5 * (row["y"] - row["x"] @ p["b"]) ** 2,
+        lambda p: -0.5 * p["b"] @ p["b"] / 1e6,
+        {"b": st.Parameter((3,), labels=("income", "age", "income in cents"))},
+        [{"x": columns[k::3], "y": x[k::3, 0]} for k in range(3)],
+        quadratic=True,
+    )
+    with pytest.raises(TuningError, match=r"of b\[income\], b\[income in cents\]: rows and prior"):
+        tune(problem, st.Network.ring(3))
+
+
+@pytest.mark.parametrize("field", ["linear", "quadratic"])
+@pytest.mark.parametrize("size", [0.01, 1.0, 1e6])
+def test_tilts_that_do_not_sum_to_zero_are_refused(field, size):
+    tilts = {"linear": np.zeros((3, 2)), "quadratic": np.zeros((3, 2, 2))}
+    tilts[field][0] = size
+    problem = st.models.gaussian(np.ones((3, 1, 1)) * np.eye(2))
+    with pytest.raises(ValueError, match=f"`{field}` must sum to zero"):
+        problem.affine(np.zeros(2), np.eye(2), **tilts)
+
+
+def kinked_logistic(logit, y):
+    """log p of a Bernoulli outcome, right everywhere, with derivatives that are wrong at 0."""
+    return y * logit - jnp.clip(logit, 0.0) - jnp.log1p(jnp.exp(-jnp.abs(logit)))
+
+
+@pytest.mark.parametrize("sizes", [(200, 100, 50), (40, 40, 40)])
+def test_a_kink_at_the_start_of_the_search_does_not_stop_it(sizes):
+    random = np.random.default_rng(1)
+    shards = []
+    for rows in sizes:
+        x = np.column_stack([np.ones(rows), random.normal(size=(rows, 2))])
+        y = (random.logistic(size=rows) < x @ [-1.0, 1.0, -1.0]).astype(float)
+        shards.append({"x": x, "y": y})
+    tuned = [
+        tune(
+            st.Problem(
+                lambda p, row, density=density: density(row["x"] @ p["b"], row["y"]),
+                lambda p: -0.5 * p["b"] @ p["b"] / 9,
+                {"b": (3,)},
+                shards,
+            ),
+            st.Network.ring(3),
+        )
+        for density in (kinked_logistic, lambda e, y: y * e - jnp.logaddexp(0.0, e))
+    ]
+    kinked, smooth = ((t.centre, t.scale @ t.scale.T) for t in tuned)
+    np.testing.assert_allclose(kinked[0], smooth[0], atol=1e-6)
+    np.testing.assert_allclose(kinked[1], smooth[1], rtol=1e-6)
+
+
+def test_a_mode_at_a_kink_has_the_right_curvature():
+    """As many successes as failures everywhere: the mode is exactly 0, where the kink is."""
+    shards = [{"y": [0.0, 1.0] * n} for n in (5, 3, 2)]
+    problem = st.Problem(
+        lambda p, row: kinked_logistic(p["b"], row["y"]),
+        lambda p: -0.5 * p["b"] ** 2,
+        {"b": ()},
+        shards,
+    )
+    tuning = tune(problem, st.Network.path(3))
+    assert tuning.centre == pytest.approx(0.0, abs=1e-6)
+    assert abs(tuning.scale) == pytest.approx((20 / 4 + 1) ** -0.5, rel=1e-6)
+
+
+def test_wrong_derivatives_are_called_wrong():
+    problem = st.Problem(
+        lambda p, row: -0.5 * (row["y"] - 2 * jax.lax.stop_gradient(p["m"]) + p["m"]) ** 2,
+        lambda p: -0.5 * p["m"] ** 2 / 100,
+        {"m": ()},
+        [{"y": [1.0, 2.0]}, {"y": [3.0]}],
+    )
+    with pytest.raises(TuningError, match=r"wrong derivatives at m = .* by automatic"):
+        tune(problem, st.Network.path(2))
+
+
+def test_a_start_where_the_density_is_not_finite_is_left():
+    def log_likelihood(p, row):
+        return jnp.where(p["m"] > 0.05, -0.5 * (row["y"] - p["m"]) ** 2, -jnp.inf)
+
+    shards = [{"y": [2.0, 1.0]}, {"y": [3.0]}]
+    problem = st.Problem(log_likelihood, lambda p: 0.0, {"m": ()}, shards)
+    assert tune(problem, st.Network.path(2)).centre == pytest.approx(2.0, abs=1e-6)
+    with pytest.raises(TuningError, match=r"not finite .* at m = -1; say with `initial`"):
+        tune(problem, st.Network.path(2), start=[-1.0])
+
+
+def test_a_centred_hierarchical_model_is_told_what_to_do():
+    def log_likelihood(p, row):
+        theta, tau = p["theta"], p["tau"]
+        here = jnp.sum(row["is_here"] * theta)
+        spread = -0.5 * jnp.sum((theta - p["mu"]) ** 2) / tau**2 - 4 * jnp.log(tau)
+        return -0.5 * (row["y"] - here) ** 2 / 100 + spread / 4
+
+    parameters = {"mu": (), "tau": st.Parameter(constraint="positive"), "theta": (4,)}
+    shards = [{"y": [y], "is_here": np.eye(4)[[k]]} for k, y in enumerate([28.0, 8.0, -3.0, 7.0])]
+    problem = st.Problem(
+        log_likelihood, lambda p: -p["tau"] / 5 - (p["mu"] / 5) ** 2 / 2, parameters, shards
+    )
+    with pytest.raises(TuningError, match=r"still rises at mu = .*, tau = .*write it non-centred"):
+        tune(problem, st.Network.ring(4))
+
+
 def test_an_improper_posterior_is_refused():
     problem = st.Problem(
         lambda p, row: p["x"] * row["s"], lambda p: 0.0, {"x": ()}, [{"s": [1.0]}, {"s": [2.0]}]

@@ -18,6 +18,10 @@ class StabilityError(ValueError):
     """A step size beyond the limit at which the sampler explodes on this problem."""
 
 
+class TuningError(RuntimeError):
+    """The agents found no setting by themselves, such as no mode to centre the sampler on."""
+
+
 def check_positive(**values: Any) -> None:
     """Raise for the first value that is a plain number and not positive and finite.
 
@@ -62,6 +66,8 @@ def nearest(word: Any, choices: Iterable[str]) -> str:
 def in_one_line(error: BaseException) -> str:
     """What a user is told: the text of an error that is meant for people, or another's kind."""
     text = " ".join(str(error).split())
-    if isinstance(error, (ValueError, TypeError, OSError, ImportError, DivergenceError)):
+    if isinstance(
+        error, (ValueError, TypeError, OSError, ImportError, DivergenceError, TuningError)
+    ):
         return f"Error: {text}"
     return f"Unexpected {type(error).__name__}: {text} (STARLINGS_DEBUG=1 shows where)"

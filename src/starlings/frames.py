@@ -25,11 +25,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-UNNOTICED = 1e-8
-"""What may be left of a sum of tilts, as a share of their sizes."""
+from starlings.pytrees import pytree
+
+UNNOTICED = 1e-3
+"""What may be left of a sum of tilts, in units of the curvature one that these coordinates are made
+for: a mean or a variance of the posterior would change by as much. Rounding leaves some 1e-16, and
+more where rows can hardly tell two parameters apart."""
+ROUNDING = 1e-8
+"""What may be left besides, as a share of the tilts' own sizes."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Frame:
     """c, L, b_i and A_i of eq. (1); the tilts of all agents are stacked along a first axis."""
@@ -120,7 +126,7 @@ def _checked_tilt(name: str, tilt: Any, shape: tuple[int, ...], is_whole: bool) 
     array = np.full(0, np.nan) if tilt is None else np.asarray(tilt, float)
     if array.shape != shape:
         raise ValueError(f"`{name}` must have shape {shape}, got {np.shape(tilt)}.")
-    left = np.abs(array.sum(axis=0)) > UNNOTICED * np.abs(array).sum(axis=0)
-    if is_whole and np.any(left):
+    left, size = np.abs(array.sum(axis=0)), np.abs(array).sum(axis=0)
+    if is_whole and np.any(left > UNNOTICED + ROUNDING * size):
         raise ValueError(f"`{name}` must sum to zero over the agents: the posterior would change.")
     return (array + array.swapaxes(1, 2)) / 2 if array.ndim == 3 else array

@@ -179,13 +179,16 @@ class Parameters:
 
     def labels(self) -> list[str]:
         """One name for every entry of the constrained parameters, in order."""
+        blocks = self.blocks.items()
+        return [label for name, block in blocks for label in _labels(name, block, block.shape)]
+
+    def flat_labels(self) -> list[str]:
+        """One name for every entry of the flat vector: that of what it becomes, or its number."""
         names = []
         for name, block in self.blocks.items():
-            if block.labels is not None:
-                names += [f"{name}[{label}]" for label in block.labels]
-            else:
-                index = list(np.ndindex(block.shape))
-                names += [f"{name}{list(i) if i else ''}" for i in index]
+            is_entrywise = block.unconstrained_shape == block.shape
+            free = name if is_entrywise else f"unconstrained {name}"
+            names += _labels(free, block, block.unconstrained_shape)
         return names
 
     def _parts(self, z):
@@ -194,6 +197,13 @@ class Parameters:
             part = z[start : start + block.size].reshape(block.unconstrained_shape)
             yield name, block, part
             start += block.size
+
+
+def _labels(name: str, block: Parameter, shape: tuple[int, ...]) -> list[str]:
+    """A name for every entry of an array of this shape."""
+    if block.labels is not None and shape == block.shape:
+        return [f"{name}[{label}]" for label in block.labels]
+    return [f"{name}{list(i) if i else ''}" for i in np.ndindex(shape)]
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> jax.Array:

@@ -27,11 +27,12 @@ from starlings.densities import RowwiseLikelihood, UnconstrainedPrior, derivativ
 from starlings.frames import Frame, frame, times
 from starlings.network import Network
 from starlings.parameters import Parameter, Parameters
+from starlings.pytrees import pytree
 from starlings.quadratics import Quadratic
 from starlings.shards import Rows, check_shards, count_rows, stacked
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Agent:
     """What one agent may look at: its own rows, its share of the prior, its own links.
@@ -268,6 +269,16 @@ class Problem:
             lead = flat.shape[:-1]
             named = _constrained(self.parameters, self.frame, flat.reshape(-1, self.dim))
             return {k: np.asarray(v).reshape(lead + v.shape[1:]) for k, v in named.items()}
+
+    def in_words(self, z: Any) -> str:
+        """Where a flat vector is, by the names of the parameters: for messages."""
+
+        def written(value: np.ndarray) -> str:
+            return (
+                np.array2string(value, precision=3, threshold=6) if value.ndim else f"{value:.3g}"
+            )
+
+        return ", ".join(f"{name} = {written(v)}" for name, v in self.constrain(z).items())
 
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
         """The flat vector z at named, constrained values."""

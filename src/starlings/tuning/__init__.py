@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.errors import check_choice, check_positive
+from starlings.errors import TuningError, check_choice, check_positive
 from starlings.frames import frame
 from starlings.gossip import Gossip, Ledger
 from starlings.network import Network
@@ -48,10 +48,10 @@ from starlings.tuning.ladder import (
     shared_points,
 )
 from starlings.tuning.mode import (
-    TuningError,
     agreed,
     derivatives_at,
     find_mode,
+    flat_direction,
     hessian_of,
     inverse_root,
     summed,
@@ -60,6 +60,8 @@ from starlings.tuning.mode import (
 __all__ = ["EXACTNESS", "Tuning", "TuningError", "tune"]
 
 STEP = 0.125
+OTHER_STARTS = (0.1, 1.0, 1.0, 1.0, 3.0)
+"""Standard deviations of random starts for the search of the mode."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +168,31 @@ def tune(
         )
     with jax.enable_x64(True):
         gossip, agents = Gossip(network), problem.agents(network)
-        origin = np.zeros(problem.dim) if start is None else np.asarray(start, float)
-        centre, hessian, iterations = find_mode(gossip, agents, origin)
+        starts = default_starts(problem.dim) if start is None else [np.asarray(start, float)]
+        centre, hessian, iterations = find_mode(gossip, agents, starts, problem.in_words)
+        _refuse_flat(problem, hessian)
         scale = agreed(gossip, inverse_root(hessian))  # (1)
         return tuned_at(problem, gossip, centre, scale, step, exactness, iterations)
+
+
+def default_starts(dim: int) -> list[np.ndarray]:
+    """Where to look for the mode: at the origin, and if the search gets stuck there, elsewhere."""
+    random = np.random.default_rng(0)
+    return [np.zeros(dim), *(size * random.standard_normal(dim) for size in OTHER_STARTS)]
+
+
+def _refuse_flat(problem: Problem, hessian: np.ndarray) -> None:
+    """Parameters that neither rows nor prior can tell apart leave the metric to rounding errors."""
+    part = flat_direction(hessian)
+    if part is None:
+        return
+    labels = problem.parameters.flat_labels()
+    names = [labels[k] for k in np.flatnonzero(part > 0.1 * part.max())]
+    raise TuningError(
+        "the posterior is flat, as far as 16 digits can tell, in a direction of "
+        f"{', '.join(names)}: rows and prior cannot tell these apart. Leave one of them out, give "
+        "them a narrower prior (a smaller `prior_var`), or scale the data's columns to like sizes."
+    )
 
 
 def tuned_at(

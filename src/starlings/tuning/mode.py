@@ -8,17 +8,28 @@ where |H| has the absolute eigenvalues of sum_i Hess f_i, scaled to a unit diago
 the mode a Hessian may be indefinite, and parameters differ in scale by orders. Past
 `DENSE_DIMENSION` parameters only the diagonal of the Hessian is summed, and the direction is that
 of L-BFGS started from it: a matrix with d^2 entries would be too much to send and to factorise.
+
+Automatic differentiation is wrong at the very point where a density has a kink in one of its terms,
+such as max(x, 0) or |x| at x = 0, even where the kinks of all terms cancel: the derivative there is
+that of one side. Round numbers are such points, so derivatives are taken beside them, with
+w ~ N(0, I) from a seed that all agents share and s_k the smaller of 1 and H_kk^-1/2,
+
+    x_k + NUDGE s_k w_k                                                                      (2)
+
+which moves the mode by a hundred-millionth of a standard deviation.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.errors import TuningError
 from starlings.gossip import Gossip
 from starlings.problem import Agent
 
@@ -28,43 +39,118 @@ MEMORY = 20
 """Pairs of steps and changes of gradient that L-BFGS remembers."""
 TOLERANCE = 1e-9
 """On half the squared Newton decrement: what F could still fall by."""
-SMALLEST_EIGENVALUE = 1e-10
-"""Of the scaled Hessian; below it a direction counts as flat."""
+SMALLEST_EIGENVALUE = 1e-12
+"""Of the scaled Hessian; rounding blurs it by some 1e-15, so that a smaller one is not known."""
+NUDGE = 1e-8
 TRIALS = 2.0 ** -np.arange(20)
+PROBE = 1e-3
+"""Of a search direction, by which its slope is measured from values on both sides."""
 
 Derivatives = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Of every agent: its value, gradient and Hessian, a matrix or the vector of its diagonal."""
 
 
-class TuningError(RuntimeError):
-    """No mode was found, so there is nothing to centre the sampler on."""
+class _StuckError(TuningError):
+    """The search cannot move from where it is; from elsewhere it may."""
+
+
+class Mode(NamedTuple):
+    """Where the summed potential is least."""
+
+    point: np.ndarray
+    hessian: np.ndarray
+    """The summed Hessian there: a matrix, or past `DENSE_DIMENSION` the vector of its diagonal."""
+    iterations: int
 
 
 def find_mode(
-    gossip: Gossip, agents: Agent, start: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Eq. (1) from `start`: the mode, the summed Hessian there, and the iterations it took.
+    gossip: Gossip,
+    agents: Agent,
+    starts: Sequence[np.ndarray],
+    in_words: Callable[[np.ndarray], str] = str,
+) -> Mode:
+    """The mode by eq. (1), from the first start or, where the search gets stuck, from the others.
 
-    The Hessian is a matrix, or past `DENSE_DIMENSION` the vector of its diagonal.
+    `in_words` tells people where a point is.
     """
-    point = agreed(gossip, start)
+    first_failure: TuningError | None = None
+    for start in starts:
+        try:
+            return _search(gossip, agents, start, in_words)
+        except _StuckError as failure:
+            first_failure = first_failure or TuningError(str(failure))
+    assert first_failure is not None
+    raise first_failure
+
+
+def _search(
+    gossip: Gossip, agents: Agent, start: np.ndarray, in_words: Callable[[np.ndarray], str]
+) -> Mode:
+    """Eq. (1) from one start."""
+    point = agreed(gossip, beside(agents, start, np.ones_like(start)))
     directions = Newton() if len(point) <= DENSE_DIMENSION else LimitedMemory()
     for iteration in range(MAX_ITERATIONS):
         value, gradient, hessian = summed(gossip, derivatives_at(agents, point))
         if not np.isfinite(value):
-            raise TuningError(f"the potential is {value} at the start {point}; give another start.")
+            raise _StuckError(
+                "the log-posterior is not finite where the search for its mode begins, at "
+                f"{in_words(point)}; say with `initial` where it is."
+            )
         direction = directions.next(point, gradient, hessian)
         if -gradient @ direction / 2 < TOLERANCE:
-            return point, hessian, iteration
+            return Mode(point, hessian, iteration)
         values = gossip.sum(values_at(agents, point + TRIALS[:, None] * direction))[0]
         allowed = value + 1e-4 * TRIALS * (gradient @ direction) + 1e-12 * abs(value)
         good = np.flatnonzero(np.asarray(values) <= allowed)
         if len(good) == 0:
-            break
-        point = agreed(gossip, point + TRIALS[good[0]] * direction)  # (1)
+            _explain(gossip, agents, point, direction, gradient @ direction, in_words)
+        following = point + TRIALS[good[0]] * direction  # (1)
+        point = agreed(gossip, beside(agents, following, _widths(hessian)))
     raise TuningError(
-        f"no mode was found in {iteration + 1} Newton iterations; the posterior may be improper "
-        "or have no mode. Give a `start` nearer to it, or choose a sampler and its rho yourself."
+        f"no mode was found in {MAX_ITERATIONS} Newton iterations: the log-posterior still rises "
+        f"at {in_words(point)}. A hierarchical model in its centred form (theta ~ N(mu, tau)) has "
+        "no mode, since its density is infinite at tau = 0: write it non-centred (theta = mu + tau "
+        "* eta, eta ~ N(0, 1)). A model without a proper prior may have no mode either. Otherwise "
+        "say with `initial` where the mode is, or choose a sampler yourself."
+    )
+
+
+def beside(agents: Agent, point: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Eq. (2); where potentials are quadratic, the point itself: their derivatives are known."""
+    if agents.quadratic is not None:
+        return point
+    return point + NUDGE * widths * np.random.default_rng(0).standard_normal(len(point))  # (2)
+
+
+def _widths(hessian: np.ndarray) -> np.ndarray:
+    """s of eq. (2)."""
+    diagonal = hessian if hessian.ndim == 1 else np.diag(hessian)
+    return 1 / np.sqrt(np.maximum(np.abs(diagonal), 1.0))
+
+
+def _explain(
+    gossip: Gossip,
+    agents: Agent,
+    point: np.ndarray,
+    direction: np.ndarray,
+    slope: float,
+    in_words: Callable[[np.ndarray], str],
+) -> NoReturn:
+    """Why F does not fall along a direction of descent: are its derivatives wrong?"""
+    step = PROBE / max(1.0, np.sqrt(-slope))
+    ends = point + step * np.array([[1.0], [-1.0]]) * direction
+    ahead, behind = np.asarray(gossip.sum(values_at(agents, ends))[0])
+    measured = (ahead - behind) / (2 * step)
+    if np.isfinite(measured) and abs(measured - slope) <= 0.1 * abs(slope):
+        raise _StuckError(
+            f"no mode was found: the search is stuck at {in_words(point)}. Say with `initial` "
+            "where the mode is, or choose a sampler yourself."
+        )
+    raise _StuckError(
+        f"the log-posterior has wrong derivatives at {in_words(point)}: along the direction of the "
+        f"search its slope is {-measured:.3g} by its values and {-slope:.3g} by automatic "
+        "differentiation. Rounding, comparisons, clipping and stopped gradients do that: write the "
+        "model with smooth functions, or say with `initial` where its mode is."
     )
 
 
@@ -111,6 +197,15 @@ def inverse_root(hessian: np.ndarray) -> np.ndarray:
         return 1 / np.sqrt(np.maximum(np.abs(hessian), SMALLEST_EIGENVALUE))
     unit, values, vectors = _scaled_eigen(hessian)
     return unit[:, None] * vectors / np.sqrt(values)
+
+
+def flat_direction(hessian: np.ndarray) -> np.ndarray | None:
+    """How much each parameter takes part in a direction of no known curvature, if there is one."""
+    if hessian.ndim == 1:
+        return None
+    _, values, vectors = _scaled_eigen(hessian)
+    flattest = int(values.argmin())
+    return np.abs(vectors[:, flattest]) if values[flattest] <= SMALLEST_EIGENVALUE else None
 
 
 def _scaled_eigen(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
