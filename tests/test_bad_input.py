@@ -104,14 +104,18 @@ SHARDS = {
     "nan": (
         {"a": {"y": [1.0, np.nan]}},
         ValueError,
-        "column 'y' of site 'a' is nan in row 1 (1 such entries)",
+        "missing or infinite values: column 'y' of site 'a' in 1 row (row 1); drop or impute",
     ),
     "inf": (
         {"a": {"x": [[1.0, 2.0], [3.0, np.inf]]}},
         ValueError,
-        "column 'x[1]' of site 'a' is inf in row 1",
+        "column 'x[:, 1]' of site 'a' in 1 row (row 1)",
     ),
-    "text": ({"a": {"y": ["one"]}}, ValueError, "column 'y' of site 'a' is not numeric"),
+    "text": (
+        {"a": {"y": ["one"]}},
+        ValueError,
+        "`shards` has entries that are not numbers: column 'y' of site 'a'",
+    ),
     "lengths": (
         {"a": {"x": [1.0], "y": [1.0, 2.0]}},
         ValueError,
@@ -131,7 +135,7 @@ SHARDS = {
     "alike names": (
         {1: {"y": [1.0]}, "1": {"y": [2.0]}},
         ValueError,
-        "`shards` has sites that read alike as names: [1, '1']",
+        "`shards` mixes labels of different kinds, such as 1 and '1'; make them all text",
     ),
     "bare array": (
         {"a": np.ones(3)},
@@ -184,11 +188,14 @@ TABLE = pd.DataFrame(changed(X, (3, 1), np.nan), columns=["age", "dose"])
 MODELS = {
     "nan in a matrix": (
         lambda: linear(changed(X, (3, 1), np.nan), Y, SITES),
-        "column 'X[:, 1]' is nan in row 3 (1 such rows)",
+        "values: column 'X[:, 1]' in 1 row (row 3); drop or impute",
     ),
-    "nan in a table": (lambda: linear(TABLE, Y, SITES), "column 'dose' is nan in row 3"),
-    "inf outcome": (lambda: linear(X, changed(Y, 5, np.inf), SITES), "column 'y' is inf in row 5"),
-    "text": (lambda: linear([["x"]], [1.0], ["a"]), "`X` and `y` must be numeric"),
+    "nan in a table": (lambda: linear(TABLE, Y, SITES), "column 'dose' in 1 row (row 3)"),
+    "inf outcome": (lambda: linear(X, changed(Y, 5, np.inf), SITES), "column 'y' in 1 row (row 5)"),
+    "text": (
+        lambda: linear([["x"]], [1.0], ["a"]),
+        "`X` or `y` has entries that are not numbers: column 'X[:, 0]'",
+    ),
     "labels": (
         lambda: logistic(X, changed(LABELS, 2, 2.0), SITES),
         "`y` must be 0 or 1, got 2 in row 2",

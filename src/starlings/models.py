@@ -21,8 +21,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jax.scipy.special import gammaln
 
+from starlings.columns import (
+    RowError,
+    as_floats,
+    check_same_index,
+    described,
+    numbers_in,
+    table_of_floats,
+)
 from starlings.errors import check_positive
 from starlings.parameters import Parameter, Parameters
 from starlings.problem import Problem
@@ -45,7 +54,7 @@ def linear_regression(
     noise_prior_std: float = 10.0,
 ) -> Problem:
     """Linear regression, eq. (1), with known noise or, if `noise_std` is None, unknown `sigma`."""
-    rows, labels = _design(X, y)
+    rows, labels = _design(X, y, sites)
     if noise_std is None:
         check_positive(prior_var=prior_var, noise_prior_std=noise_prior_std)
         parameters = {"beta": _coefficients(rows, labels), "sigma": Parameter((), "positive")}
@@ -62,7 +71,7 @@ def logistic_regression(
 ) -> Problem:
     """Logistic regression, eq. (2); outcomes are 0 or 1."""
     check_positive(prior_var=prior_var)
-    rows, labels = _design(X, y)
+    rows, labels = _design(X, y, sites)
     _check_outcome(rows["y"], np.isin(rows["y"], (0, 1)), "0 or 1")
     parameters = {"beta": _coefficients(rows, labels)}
     return Problem(Bernoulli(), NormalPrior(prior_var), parameters, divide_by_site(rows, sites))
@@ -71,7 +80,7 @@ def logistic_regression(
 def poisson_regression(X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0) -> Problem:
     """Poisson regression, eq. (3); outcomes are counts."""
     check_positive(prior_var=prior_var)
-    rows, labels = _design(X, y)
+    rows, labels = _design(X, y, sites)
     counts = (rows["y"] >= 0) & (rows["y"] == np.round(rows["y"]))
     _check_outcome(rows["y"], counts, "a count (0, 1, 2, ...)")
     parameters = {"beta": _coefficients(rows, labels)}
@@ -91,7 +100,7 @@ def student_t_regression(
     check_positive(
         degrees_of_freedom=degrees_of_freedom, prior_var=prior_var, noise_prior_std=noise_prior_std
     )
-    rows, labels = _design(X, y)
+    rows, labels = _design(X, y, sites)
     parameters = {"beta": _coefficients(rows, labels), "scale": Parameter((), "positive")}
     prior = NormalPrior(prior_var, "scale", noise_prior_std)
     shards = divide_by_site(rows, sites)
@@ -312,41 +321,48 @@ def _simulators(problem: Problem) -> tuple[Any, Any]:
     return prior, outcome
 
 
-def _design(X: Any, y: Any) -> tuple[dict[str, np.ndarray], tuple[str, ...] | None]:
+def _design(X: Any, y: Any, sites: Any) -> tuple[dict[str, np.ndarray], tuple[str, ...] | None]:
     """X and y as float rows, and the names of the columns where X is a table."""
-    labels = tuple(str(column) for column in X.columns) if hasattr(X, "columns") else None
     try:
-        x, outcome = np.asarray(X, float), np.asarray(y, float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`X` and `y` must be numeric: {error}.") from None
-    if x.ndim != 2:
-        raise ValueError(f"`X` must be a table of rows and columns, got shape {x.shape}.")
-    if x.shape[1] == 0:
+        table = X if isinstance(X, pd.DataFrame) else np.asarray(X)
+    except ValueError:
+        raise ValueError("`X` has rows of different lengths.") from None
+    if table.ndim != 2:
+        raise ValueError(f"`X` must be a table of rows and columns, got shape {table.shape}.")
+    if table.shape[1] == 0:
         raise ValueError("`X` has no columns; a regression needs at least one.")
-    if outcome.shape != (len(x),):
+    if np.shape(y) != (len(table),):
         raise ValueError(
-            f"`y` must have one outcome for each of the {len(x)} rows of `X`, "
-            f"got shape {outcome.shape}."
+            f"`y` must have one outcome for each of the {len(table)} rows of `X`, "
+            f"got shape {np.shape(y)}."
         )
-    for index, column in enumerate(x.T):
-        _check_finite(labels[index] if labels else f"X[:, {index}]", column)
-    _check_finite("y", outcome)
-    return {"x": x, "y": outcome}, labels
+    check_same_index({"`X`": X, "`y`": y, "`sites`": sites})
+    labels = _labels(X)
+    if isinstance(table, pd.DataFrame):
+        x, faults = table_of_floats(table)
+    else:
+        x, faults = numbers_in(table, "X")
+    outcome, own = as_floats(y, "column 'y'")
+    if faults := faults + own:
+        raise ValueError(f"`X` or `y` has {described(faults)}")
+    return {"x": x.astype(float, copy=False), "y": outcome}, labels
 
 
-def _check_finite(name: str, column: np.ndarray) -> None:
-    bad = np.flatnonzero(~np.isfinite(column))
-    if len(bad):
+def _labels(X: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a table, which have to be different."""
+    labels = tuple(str(column) for column in getattr(X, "columns", ()))
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
         raise ValueError(
-            f"column {name!r} is {column[bad[0]]} in row {bad[0]} ({len(bad)} such rows); "
-            "drop or impute them."
+            f"`X` has more than one column {', '.join(map(repr, twice))}; rename them."
         )
+    return labels or None
 
 
 def _check_outcome(y: np.ndarray, valid: np.ndarray, wanted: str) -> None:
     if not valid.all():
         row = int(np.argmin(valid))
-        raise ValueError(f"`y` must be {wanted}, got {y[row]:g} in row {row}.")
+        raise RowError(f"`y` must be {wanted}, got {y[row]:g}", row)
 
 
 def _coefficients(rows: dict[str, np.ndarray], labels: tuple[str, ...] | None) -> Parameter:

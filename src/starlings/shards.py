@@ -5,21 +5,30 @@ The rows of one site are a mapping of column names to arrays with one entry per 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from starlings.columns import Fault, check_same_index, described, numbers_in
+
 Rows = dict[str, Any]
+NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+"""A name that is sorted as a number."""
 SIGNIFICANT_BITS = 4
 
 
 def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
-    """Split columns of rows by a label per row, in the sorted order of the labels."""
-    labels = np.asarray(sites)
+    """Split columns of rows by a label per row, in the order of `in_order`."""
+    # Without a type of its own a list such as [1, "a"] would become text, and None a name.
+    labels = np.asarray(sites, None if hasattr(sites, "dtype") else object)
     if labels.ndim != 1:
         raise ValueError(f"`sites` must be one label per row, got an array of {labels.ndim} dims.")
+    if not all(map(pd.api.types.is_hashable, labels)):
+        raise ValueError("`sites` must be one label per row, a text or a number.")
     for name, column in rows.items():
         if len(column) != len(labels):
             raise ValueError(
@@ -33,36 +42,75 @@ def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
 
 
 def site_names(labels: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The names of the sites in the sorted order of their labels, and the number of each row's."""
-    missing = pd.isna(labels) | (np.isinf(labels) if labels.dtype.kind == "f" else False)
-    if np.any(missing):
-        raise ValueError(f"`sites` has no label in row {int(np.argmax(missing))}.")
-    if labels.dtype.kind == "f" and np.all(labels == labels.astype(int)):
-        labels = labels.astype(int)
-    unique, numbers = np.unique(labels, return_inverse=True)
-    return [str(label) for label in unique], numbers
+    """The names of the sites, in order, and the number of each row's among them.
+
+    A name is a label as text, without white space around it; floats that are all whole are whole
+    numbers. Labels that mix numbers and text are refused: 1 and "1" would be one site.
+    """
+    if np.any(missing := lacks_label(labels)):
+        row = int(np.argmax(missing))
+        raise ValueError(f"`sites` has no label in row {row}; rows are counted from 0.")
+    if labels.dtype.kind == "M":
+        labels = labels.astype(str)
+    numbers, unique = pd.factorize(labels)
+    check_one_kind("`sites`", unique)
+    are_whole = all(_kind(label) == "number" and float(label).is_integer() for label in unique)
+    found = [str(int(label) if are_whole else label).strip() for label in unique]
+    names = in_order(set(found))
+    place = {name: k for k, name in enumerate(names)}
+    return names, np.array([place[name] for name in found], int)[numbers]
+
+
+def lacks_label(labels: np.ndarray) -> np.ndarray:
+    """Of each row, whether its label is missing, infinite or blank."""
+    numbers, unique = pd.factorize(labels)
+    lacking = [not str(label).strip() or label in (np.inf, -np.inf) for label in unique]
+    return np.array([*lacking, True])[numbers]  # the last for number -1, a missing label
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names sorted, as numbers if they all are: "2" is before "10"."""
+    names = sorted(names)
+    return sorted(names, key=float) if all(map(NUMBER.fullmatch, names)) else names
+
+
+def check_one_kind(subject: str, labels: Iterable[Any]) -> None:
+    """Refuse labels of sites that are not all text or all numbers, such as 1 and "1"."""
+    first: dict[str, Any] = {}
+    for label in labels:
+        first.setdefault(_kind(label), label)
+    if "bytes" in first:
+        raise ValueError(
+            f"{subject} has labels of bytes, such as {first['bytes']!r}; decode them to text."
+        )
+    if len(first) > 1:
+        one, other, *_ = first.values()
+        raise ValueError(
+            f"{subject} mixes labels of different kinds, such as {one!r} and {other!r}; make them "
+            "all text, with `str(label)`, or all numbers."
+        )
+
+
+def _kind(label: Any) -> str:
+    kinds: dict[str, Any] = {"text": str, "bytes": bytes, "truth": (bool, np.bool_), "number": Real}
+    return next((kind for kind, types in kinds.items() if isinstance(label, types)), "other")
 
 
 def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]:
-    """The shards as arrays by site name, refused with the site, column and row of a fault."""
+    """The shards as arrays by site name; all missing values and text in them are told at once."""
     if not isinstance(shards, (Mapping, Sequence)):
         raise TypeError(f"`shards` must map sites to rows, got {type(shards).__name__}.")
-    items = list(shards.items() if isinstance(shards, Mapping) else enumerate(shards))
-    checked = {str(site): _as_arrays(str(site), rows) for site, rows in items}
-    if len(checked) < len(items):
-        raise ValueError(f"`shards` has sites that read alike as names: {[s for s, _ in items]}.")
-    if not checked:
+    items = dict(shards.items() if isinstance(shards, Mapping) else enumerate(shards))
+    if not items:
         raise ValueError("`shards` is empty; a problem needs the rows of at least one site.")
+    check_one_kind("`shards`", items)
+    if len({str(site).strip() for site in items}) < len(items):
+        raise ValueError(f"`shards` has sites that read alike as names: {list(items)}.")
+    checked = {str(site): _as_arrays(str(site), rows) for site, rows in items.items()}
     for site, rows in checked.items():
-        _check_rows(site, rows)
-    columns = _row_shapes(next(iter(checked.values())))
-    for site, rows in checked.items():
-        if _row_shapes(rows) != columns:
-            raise ValueError(
-                f"site {site!r} has columns (with the shape of a row) {_row_shapes(rows)}, "
-                f"the first site {columns}."
-            )
-    return checked
+        _check_lengths(site, rows)
+    _check_same_columns(checked)
+    return _as_numbers(checked)
 
 
 def _as_arrays(site: str, rows: Any) -> Rows:
@@ -71,33 +119,47 @@ def _as_arrays(site: str, rows: Any) -> Rows:
             f"the shard of site {site!r} must map column names to arrays, "
             f"got {type(rows).__name__}."
         )
+    check_same_index({f"column {name!r} of site {site!r}": rows[name] for name in rows})
     try:
         return {name: np.asarray(column) for name, column in rows.items()}
     except ValueError:
         raise ValueError(f"site {site!r} has a column whose rows differ in shape.") from None
 
 
+def _check_same_columns(shards: Mapping[str, Rows]) -> None:
+    columns = _row_shapes(next(iter(shards.values())))
+    for site, rows in shards.items():
+        if _row_shapes(rows) != columns:
+            raise ValueError(
+                f"site {site!r} has columns (with the shape of a row) {_row_shapes(rows)}, "
+                f"the first site {columns}."
+            )
+
+
 def _row_shapes(rows: Rows) -> dict[str, tuple[int, ...]]:
     return {name: column.shape[1:] for name, column in rows.items()}
 
 
-def _check_rows(site: str, rows: Rows) -> None:
+def _check_lengths(site: str, rows: Rows) -> None:
     lengths = {name: column.shape[0] if column.ndim else 0 for name, column in rows.items()}
     if not rows or min(lengths.values()) == 0:
         raise ValueError(f"site {site!r} has no rows; leave it out, or give it a shard.")
     if len(set(lengths.values())) > 1:
         raise ValueError(f"site {site!r} has columns of different lengths: {lengths}.")
-    for name, column in rows.items():
-        if column.dtype.kind not in "fiub":
-            raise ValueError(f"column {name!r} of site {site!r} is not numeric ({column.dtype}).")
-        bad = np.argwhere(~np.isfinite(column))
-        if len(bad):
-            entry = name if column.ndim == 1 else f"{name}{[int(i) for i in bad[0][1:]]}"
-            value = column[tuple(bad[0])]
-            raise ValueError(
-                f"column {entry!r} of site {site!r} is {value} in row {int(bad[0][0])} "
-                f"({len(bad)} such entries); drop or impute those rows."
-            )
+
+
+def _as_numbers(shards: Mapping[str, Rows]) -> dict[str, Rows]:
+    """The same shards, of finite numbers only."""
+    found: dict[str, Rows] = {}
+    faults: list[Fault] = []
+    for site, rows in shards.items():
+        found[site] = {}
+        for name, array in rows.items():
+            found[site][name], own = numbers_in(array, name, f" of site {site!r}")
+            faults += own
+    if faults:
+        raise ValueError(f"`shards` has {described(faults)}")
+    return found
 
 
 def count_rows(rows: Rows) -> int:
