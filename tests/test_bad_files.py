@@ -6,12 +6,10 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import starlings as st
-from starlings.data import numeric_columns, read_rows, site_labels
+from starlings.data import ColumnError, numeric_columns, read_rows
 from starlings.results import check_writable
 from starlings.study import Study
 
@@ -35,8 +33,8 @@ TABLES = {
     "suffix": ("rows.xlsx", CSV, ValueError, "its name must end in .csv or .parquet"),
     "empty": ("rows.csv", "", ValueError, "rows.csv is empty"),
     "header only": ("rows.csv", "site,x,y\n", ValueError, "rows.csv is empty"),
-    "longer rows": ("rows.csv", "x,y\n0,1,2\n1,3,4\n", ValueError, "rows longer than the header"),
-    "ragged rows": ("rows.csv", "x,y\n1,2\n1,2,3\n", ValueError, "Expected 2 fields in line 3"),
+    "longer rows": ("rows.csv", "x,y\n0,1,2\n1,3,4\n", ValueError, "line 2 has 3 fields, but"),
+    "ragged rows": ("rows.csv", "x,y\n1,2\n1,2,3\n", ValueError, "line 3 has 3 fields, but"),
     "not parquet": ("rows.parquet", "hello", ValueError, "cannot be read as Parquet"),
 }
 
@@ -56,31 +54,38 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
 
 COLUMNS = {
     "missing": (
-        lambda: numeric_columns(pd.DataFrame({"age": [1.0]}), ["agee"], "f.csv"),
-        "f.csv has no column 'agee'; it has ['age']. Did you mean 'age'?",
+        "age\n1\n",
+        ["agee", "x"],
+        "rows.csv has no column 'agee', 'x'; it has ['age']. Did you mean 'age'?",
     ),
     "text": (
-        lambda: numeric_columns(pd.DataFrame({"age": ["1", "old"]}), ["age"], "f.csv"),
-        "column 'age' of f.csv is not numeric: 'old' in row 1",
+        "age\n1\nold\n",
+        ["age"],
+        "rows.csv has entries that are not numbers: column 'age' in 1 row ('old' in line 3); "
+        "correct them, or code them as numbers.",
     ),
-    "nan": (
-        lambda: numeric_columns(pd.DataFrame({"age": [1.0, None]}), ["age"], "f.csv"),
-        "column 'age' of f.csv is nan in row 1 (1 such rows); drop or impute them",
+    "nan and inf": (
+        "age,bmi\n1,1\n,inf\n3,4\n\n,2\n",
+        ["age", "bmi"],
+        "rows.csv has missing or infinite values: column 'age' in 2 rows (first: line 3), column "
+        "'bmi' in 1 row (line 3); drop or impute those rows.",
     ),
-    "inf": (
-        lambda: numeric_columns(pd.DataFrame({"age": [np.inf, 1.0]}), ["age"], "f.csv"),
-        "column 'age' of f.csv is inf in row 0",
+    "all kinds": (
+        "age,bmi,sex\n1,.,f\n,2,m\n",
+        ["age", "bmi", "sex"],
+        "values: column 'age' in 1 row (line 3); drop or impute those rows. It has entries that "
+        "are not numbers: column 'bmi' in 1 row ('.' in line 2), column 'sex' in 2 rows (first: "
+        "'f' in line 2); correct",
     ),
-    "site": (
-        lambda: site_labels(pd.DataFrame({"site": ["a", None]}), "site", "f.csv"),
-        "column 'site' of f.csv names no site in row 1 (1 such rows)",
-    ),
+    "twice": ("age,bmi,age\n1,2,3\n", ["age"], "rows.csv has more than one column 'age'"),
+    "semicolons": ("age;bmi\n1,5;2,5\n", ["age"], "separated by commas, not by ';'"),
 }
 
 
-@pytest.mark.parametrize(("action", "text"), COLUMNS.values(), ids=COLUMNS)
-def test_columns(action, text):
-    refuses(ValueError, text, action)
+@pytest.mark.parametrize(("content", "columns", "text"), COLUMNS.values(), ids=COLUMNS)
+def test_columns(tmp_path, content, columns, text):
+    path = write(tmp_path, "rows.csv", content)
+    refuses(ColumnError, text, lambda: numeric_columns(read_rows(path, columns), columns, path))
 
 
 STUDY = """

@@ -136,4 +136,5 @@ def test_bad_data_at_one_site_names_process_and_site(tmp_path):
     done = mpi(2, "-m", "starlings", "sample", tmp_path / "wards.toml", *options)
     assert done.returncode != 0
     assert ", which holds " in done.stderr
-    assert "site 'Elder', rows counted within it: `y` must be 0 or 1, got 7" in done.stderr
+    place = f"line {len(text) + 1} of {tmp_path / 'wards.csv'} (site 'Elder')"
+    assert f"`y` must be 0 or 1, got 7 in {place}." in done.stderr

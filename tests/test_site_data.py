@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import starlings.data
@@ -67,6 +69,66 @@ def test_a_folder_opens_no_other_file(folder, monkeypatch):
     found = folder.read(["x", "y"], ["c"])
     assert opened == ["c"]
     np.testing.assert_array_equal(found["c"]["x"], [0.3, 0.6, 0.7])
+
+
+PARQUET_SITES = {
+    "integers": (pa.array([10, 2, 1, 2]), ["1", "2", "10"]),
+    "floats": (pa.array([10.0, 2.0, 1.0, 2.0]), ["1", "2", "10"]),
+    "text": (pa.array(["10", "2", "01", "1"]), ["01", "1", "2", "10"]),
+    "white space": (pa.array(["b", "a ", " a", "a"]), ["a", "b"]),
+    "categories": (pa.array(["b", "a", "c", "a"]).dictionary_encode(), ["a", "b", "c"]),
+    "categories of integers": (pa.array([10, 2, 1, 2]).dictionary_encode(), ["1", "2", "10"]),
+    "truth": (pa.array([True, False, True, True]), ["False", "True"]),
+    "dates": (pa.array(["2020-01-02", "2020-01-01"] * 2).cast("date32"), None),
+}
+
+
+@pytest.mark.parametrize(("labels", "sites"), PARQUET_SITES.values(), ids=PARQUET_SITES)
+def test_labels_of_sites_in_parquet(tmp_path, labels, sites):
+    pq.write_table(pa.table({"site": labels, "x": [0.0, 1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
+    source = SiteFile(tmp_path / "t.parquet", "site")
+    sites = sites or ["2020-01-01", "2020-01-02"]
+    assert source.survey().sites == sites
+    for site, rows in source.read(["x"], None).items():
+        assert rows.index.tolist() == rows["x"].tolist() != []
+        pd.testing.assert_frame_equal(source.read(["x"], [site])[site], rows)
+
+
+def test_a_site_may_be_the_index_of_a_parquet_file(tmp_path):
+    TABLE.set_index("site").to_parquet(tmp_path / "t.parquet")
+    source = SiteFile(tmp_path / "t.parquet", "site")
+    assert source.survey().sites == ["a", "b", "c"]
+    assert source.read(["x"], ["a"])["a"]["x"].tolist() == [0.2, 0.4]
+
+
+PARQUET_FAULTS = {
+    "times": (pa.array([0, 1], pa.timestamp("ns")), "has dates or times, which are no numbers"),
+    "dates": (pa.array([0, 1]).cast("int32").cast("date32"), "has dates or times, which are no"),
+    "durations": (pa.array([0, 1], pa.duration("s")), "has dates or times, which are no numbers"),
+    "missing": (pa.array([1, None]), r"column 'x' in 1 row \(row 1\); .* Rows are counted from 0"),
+    "lists": (pa.array([[1.0], [2.0]]), "has entries that are not numbers: column 'x' in 2 rows"),
+}
+
+
+@pytest.mark.parametrize(("column", "text"), PARQUET_FAULTS.values(), ids=PARQUET_FAULTS)
+def test_faults_of_a_parquet_file_are_named(tmp_path, column, text):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"site": ["a", "b"], "x": column}), path)
+    with pytest.raises(ValueError, match=f"^{path} .*{text}"):
+        SiteFile(path, "site").read(["x"], None)
+
+
+def test_sites_of_a_parquet_file_are_names(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"site": ["a", None], "x": [1.0, 2.0]}), path)
+    with pytest.raises(
+        ValueError, match=rf"{path} names no site in column 'site' in 1 row \(row 1"
+    ):
+        SiteFile(path, "site").survey()
+    columns = [pa.array(["a"]), pa.array([1.0]), pa.array([2.0])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["site", "x", "x"]), path)
+    with pytest.raises(ValueError, match="more than one column 'x'"):
+        SiteFile(path, "site").read(["x"], None)
 
 
 def test_faults_of_a_folder_are_named(tmp_path):

@@ -16,9 +16,22 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
-from starlings.data import READERS, Selection, column_names, read_rows, site_labels
-from starlings.shards import site_names
+from starlings.data import (
+    ColumnError,
+    Selection,
+    find_rows,
+    is_table,
+    number_of_rows,
+    numeric_columns,
+    read_labels,
+    read_rows,
+)
+from starlings.shards import in_order, site_names
 
+PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+"""How names of compressed files end."""
+FILES_TOLD = 3
+"""Files at fault whose faults are told."""
 Moments = dict[str, np.ndarray]
 """Of every site and column: rows, sum, sum of squares about the site's mean, least and most."""
 
@@ -42,7 +55,10 @@ class Source(Protocol):
         """The sites and their sizes."""
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
-        """The columns of the rows of some sites, or of all, by site."""
+        """The columns of the rows of some sites, or of all, by site, as finite floats."""
+
+    def place(self, site: str, row: int) -> str:
+        """Where a row of a site is, for people; `row` is its number in the file, from 0."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +70,26 @@ class SiteFile:
 
     def survey(self) -> Survey:
         """From that column alone."""
-        names, numbers = site_names(self._labels())
+        names, numbers = site_names(read_labels(self.path, self.column))
         return Survey(names, np.bincount(numbers, minlength=len(names)))
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
         """Rows keep their numbers in the file as their index."""
-        labels = self._labels()
+        labels = read_labels(self.path, self.column)
         names, numbers = site_names(labels)
-        if sites is None:
-            return _by_site(read_rows(self.path, columns), numbers, names, names)
-        place = {site: k for k, site in enumerate(names)}
-        wanted = np.isin(numbers, [place[site] for site in sites])
-        chosen = Selection(self.column, np.unique(labels[wanted]))
-        frame = read_rows(self.path, columns, wanted, chosen)
-        return _by_site(frame, numbers[wanted], names, sites)
+        wanted, chosen = None, None
+        if sites is not None:
+            place = {site: k for k, site in enumerate(names)}
+            wanted = np.isin(numbers, [place[site] for site in sites])
+            chosen = Selection(self.column, pd.unique(labels[wanted]))
+            numbers = numbers[wanted]
+        frame = read_rows(self.path, columns, wanted, chosen, is_checked=True)
+        frame = numeric_columns(frame, columns, self.path)
+        return _by_site(frame, numbers, names, names if sites is None else sites)
 
-    def _labels(self) -> np.ndarray:
-        return site_labels(read_rows(self.path, [self.column]), self.column, self.path)
+    def place(self, site: str, row: int) -> str:
+        """The line and the file."""
+        return f"{find_rows(self.path, np.array([row])).told()[0]} of {self.path} (site {site!r})"
 
 
 @dataclass(frozen=True)
@@ -82,29 +101,49 @@ class SiteFolder:
     def survey(self) -> Survey:
         """From the names of the files and their numbers of rows."""
         files = self._files()
-        counts = [len(read_rows(file, column_names(file)[:1])) for file in files.values()]
-        return Survey(list(files), np.array(counts))
+        return Survey(list(files), np.array([number_of_rows(file) for file in files.values()]))
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
         """Only the files of those sites are opened."""
-        files, found = self._files(), {}
+        files, found, faults = self._files(), {}, {}
         for site in files if sites is None else sites:
-            found[site] = read_rows(files[site], columns)
+            file = files[site]
+            try:
+                found[site] = numeric_columns(read_rows(file, columns), columns, file)
+            except ColumnError as error:
+                faults[file.name] = str(error)
+        if faults:
+            raise ColumnError(_told(faults))
         return found
+
+    def place(self, site: str, row: int) -> str:
+        """The line and the file, which is called after the site."""
+        file = self._files()[site]
+        return f"{find_rows(file, np.array([row])).told()[0]} of {file}"
 
     def _files(self) -> dict[str, Path]:
         if not self.path.is_dir():
             raise FileNotFoundError(f"no folder of data at {self.path}.")
-        files = [f for f in self.path.iterdir() if f.suffix in READERS and f.name[0] != "."]
+        visible = [file for file in self.path.iterdir() if file.name[0] != "."]
+        packed = sorted(f.name for f in visible if f.suffix in PACKED and is_table(Path(f.stem)))
+        if packed:
+            raise ValueError(f"{self.path} has compressed files: {packed}; unpack them.")
+        files = [file for file in visible if is_table(file)]
         if not files:
             raise ValueError(f"{self.path} has no .csv or .parquet file: one for each site.")
-        by_name = {file.stem: file for file in files}
-        if len(by_name) < len(files):
-            names = [file.stem for file in files]
-            twice = sorted({name for name in names if names.count(name) > 1})
+        names = [file.stem.strip() for file in files]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
             raise ValueError(f"{self.path} has two files for each of the sites {twice}.")
-        numbered = all(name.isdecimal() for name in by_name)
-        return {name: by_name[name] for name in sorted(by_name, key=int if numbered else None)}
+        by_name = dict(zip(names, files, strict=True))
+        return {name: by_name[name] for name in in_order(by_name)}
+
+
+def _told(faults: dict[str, str]) -> str:
+    """The faults of the first files, and the names of the others."""
+    others = list(faults)[FILES_TOLD:]
+    more = [f"{len(others)} more files have such faults: {others}."] if others else []
+    return " ".join([*list(faults.values())[:FILES_TOLD], *more])
 
 
 def _by_site(

@@ -7,6 +7,7 @@
                 standard deviation: two numbers per column that the sites then have to share.
     [data]      file = a CSV or Parquet file, site = the column that labels each row's site; or
                 folder = a folder with one such file for each site, which is called after it.
+                Labels are text, without white space around them: 01 and 1 are two sites.
     [network]   graph = "ring" or another helper of `Network`, with its keywords, over the sites in
                 sorted order; or edges = [["north", "south"], ...] between sites by name.
     [sampler]   name = "dadmms" or another of `starlings samplers`, and its fields; a schedule is a
@@ -32,7 +33,7 @@ import numpy as np
 import pandas as pd
 
 from starlings import models
-from starlings.data import numeric_columns
+from starlings.columns import RowError
 from starlings.errors import nearest
 from starlings.network import Network
 from starlings.problem import Problem
@@ -156,7 +157,6 @@ class Study:
         """
         names = [*self.model.covariates, self.model.outcome]
         source, rows = self.source, self.source.read(names, sites)
-        rows = {site: _checked(site, frame, names, source.path) for site, frame in rows.items()}
         X = pd.concat(rows.values())[self.model.covariates]
         if self.model.standardise:
             own = {site: moments(frame[self.model.covariates]) for site, frame in rows.items()}
@@ -167,19 +167,13 @@ class Study:
         numbers = np.repeat(np.arange(len(rows)), [len(frame) for frame in rows.values()])
         try:
             return self._modelled(X, y, numbers).renamed(list(rows))
-        except ValueError:
-            for k, site in enumerate(rows):  # whose fault is it?
-                self._check_site(site, X[numbers == k], y[numbers == k])
-            raise
+        except RowError as error:
+            site = list(rows)[numbers[error.row]]
+            place = source.place(site, int(y.index[error.row]))
+            raise ValueError(f"{error.text} in {place}.") from None
 
     def _modelled(self, X: pd.DataFrame, y: pd.Series, sites: np.ndarray) -> Problem:
         return MODELS[self.model.kind](X, y, sites, **self.model.options)
-
-    def _check_site(self, site: str, X: pd.DataFrame, y: pd.Series) -> None:
-        try:
-            self._modelled(X, y, np.zeros(len(y), int))
-        except ValueError as error:
-            raise ValueError(f"site {site!r}, rows counted within it: {error}") from None
 
     def make_network(self, sites: list[str]) -> Network:
         """The network of the sites of the problem."""
@@ -235,14 +229,6 @@ def _check_columns_named(section: Section, model: ModelSection) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise section.error(f"names the columns {repeated} more than once.")
-
-
-def _checked(site: str, frame: pd.DataFrame, names: list[str], source: Path) -> pd.DataFrame:
-    """The rows of one site as numbers, or an error that names it."""
-    try:
-        return numeric_columns(frame, names, source)
-    except ValueError as error:
-        raise ValueError(f"site {site!r}: {error}") from None
 
 
 def _check_source_named(section: Section, data: DataSection) -> None:
