@@ -173,9 +173,7 @@ def test_threads_change_nothing(table, problem, posterior):
 
 @pytest.mark.slow
 def test_figure_has_three_rows_of_labelled_panels(table):
-    with figure_style():
-        figure = logistic.draw(table)
-        figure.draw_without_rendering()
+    figure = drawn(table)
     assert len(figure.axes) == 9
     assert [axis.get_title() for axis in figure.axes[:3]] == list(TOPOLOGIES)
     assert all(axis.get_ylabel() for axis in figure.axes[::3])
@@ -185,16 +183,38 @@ def test_figure_has_three_rows_of_labelled_panels(table):
 
 @pytest.mark.slow
 def test_lines_are_marked_and_bands_stay_inside_the_axis(table):
+    top = drawn(table).axes[0]
+    assert len(bands(top)) == 6
+    markers = [line.get_marker() for line in top.lines if len(line.get_xdata()) > 2]
+    assert len(set(markers) - {"None"}) == len(markers) == 6
+
+
+def drawn(table: pd.DataFrame):
     with figure_style():
         figure = logistic.draw(table)
         figure.draw_without_rendering()
-    top = figure.axes[0]
-    low, high = logistic.ACCURACY_LIMITS
-    for band in top.collections:
-        heights = band.get_paths()[0].vertices[:, 1]
-        assert low <= heights.min() <= heights.max() <= high
-    markers = [line.get_marker() for line in top.lines if len(line.get_xdata()) > 2]
-    assert len(set(markers) - {"None"}) == len(markers) == 6
+    return figure
+
+
+def bands(axis) -> list[tuple[float, float]]:
+    """The lowest and the highest point of every band, which must be inside of the panel."""
+    found = [path.vertices[:, 1] for band in axis.collections for path in band.get_paths()]
+    low, high = axis.get_ylim()
+    assert all(low < heights.min() <= heights.max() < high for heights in found)
+    return [(heights.min(), heights.max()) for heights in found]
+
+
+def test_the_band_of_skewed_trials_is_of_accuracies_that_some_trial_has(posterior):
+    """A standard deviation above their mean no accuracy can be."""
+    draws = np.random.default_rng(0).normal(size=(2, 11, 1, 3))
+    hits = np.array([0.97] * 8 + [0.3] * 3).reshape(1, 11, 1).repeat(2, axis=0)
+    assert hits.mean() + hits.std() > 1
+    columns = logistic.quantities(draws, hits, posterior)
+    one = pd.DataFrame({"round": [0, 1], **columns}).melt("round", var_name="quantity")
+    curves = [one.assign(graph=name, method="D-SGHMC") for name in TOPOLOGIES]
+    table = pd.concat([logistic.posterior_table(posterior, QUICK), *curves]).assign(agents=5)
+    for axis in drawn(table).axes[:3]:
+        assert bands(axis) == [(0.3, 0.97)]
 
 
 def accuracy_rows(agents: int, complete: float) -> pd.DataFrame:
