@@ -206,7 +206,7 @@ def known() -> data.Case:
 
 @pytest.fixture(scope="module")
 def tiny(known) -> run.Comparison:
-    return run.compare_case(known, TINY, Console(quiet=True))
+    return run.compare_case(known, TINY)
 
 
 def test_nuts_finds_a_posterior_in_closed_form(known, tiny):
@@ -283,7 +283,7 @@ def test_the_command_passes_its_options_on(monkeypatch, tmp_path):
 
 def test_a_run_makes_its_folder(monkeypatch, tmp_path, tiny, known):
     monkeypatch.setattr(run, "all_cases", lambda: [known])
-    monkeypatch.setattr(run, "compare_case", lambda case, effort, console: tiny)
+    monkeypatch.setattr(run, "compare_case", lambda case, effort, progress: tiny)
     run.run(tmp_path / "a" / "b", quick=True)
     assert (tmp_path / "a" / "b" / "accuracy.md").is_file()
 

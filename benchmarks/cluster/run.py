@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from starlings.progress import say
 from starlings.results import check_writable
 from starlings.runtimes.partition import divide
 
@@ -39,13 +40,20 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def run(output: Path, *, quick: bool = False, page: Path | None = None) -> Path:
+def run(
+    output: Path,
+    *,
+    quick: bool = False,
+    page: Path | None = None,
+    progress: bool | None = None,
+) -> Path:
     """Measure, print the tables, and write the page if one is asked for.
 
     Args:
         output: the folder of the results file, made if it is not there.
         quick: small sizes, to try the benchmark itself.
         page: a Markdown file to write.
+        progress: lines on stderr; by default where there is a terminal.
     """
     output.mkdir(parents=True, exist_ok=True)
     if page is not None:
@@ -61,7 +69,7 @@ def run(output: Path, *, quick: bool = False, page: Path | None = None) -> Path:
     for name, measure in parts.items():
         began = time.perf_counter()
         results.put(name, measure(), settings)
-        console.print(f"{name}: measured in {time.perf_counter() - began:.0f} s")
+        say(f"{name}: measured in {time.perf_counter() - began:.0f} s", progress)
     console_tables(results.parts, console)
     if page is not None:
         page.write_text(page_text(results.parts), encoding="utf-8")

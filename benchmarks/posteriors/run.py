@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 from rich.console import Console
 
+from starlings.progress import say
 from starlings.results import check_writable
 
 from .cases import BUILDERS, DIVISIONS, load
@@ -36,6 +37,7 @@ def run(
     minutes: float = 20.0,
     force: bool = False,
     page: Path | None = None,
+    progress: bool | None = None,
 ) -> Path:
     """Fill the results file, print the tables, and write the page if one is asked for.
 
@@ -51,6 +53,7 @@ def run(
         minutes: for the search of a method that has to be tuned by hand, and for its full run.
         force: compute what is there already again.
         page: a Markdown file to write.
+        progress: lines on stderr; by default where there is a terminal.
     """
     names = chosen("cases", cases, BUILDERS)
     splits, columns = chosen("divisions", divisions, DIVISIONS), chosen("methods", methods, METHODS)
@@ -66,7 +69,7 @@ def run(
             if force or not results.has(name, division, method, effective_draws):
                 row = make_row(setting, method)
                 results.put(row)
-                console.print(_progress(row))
+                say(_progress(row), progress)
         jax.clear_caches()
     console_tables(results.rows, console)
     if page is not None:

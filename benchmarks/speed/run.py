@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 
 from starlings.errors import check_choice, check_count
+from starlings.progress import say
 from starlings.results import check_writable
 
 from ..posteriors.run import chosen, wide_console
@@ -29,6 +30,7 @@ def run(
     repeats: int = 7,
     quick: bool = False,
     page: Path | None = None,
+    progress: bool | None = None,
 ) -> Path:
     """Measure, print the tables, and draw the figure.
 
@@ -40,6 +42,7 @@ def run(
         repeats: of every measurement.
         quick: small sizes, to try the benchmark itself.
         page: a Markdown file to write; the figure goes to the folder images beside it.
+        progress: lines on stderr; by default where there is a terminal.
     """
     check_choice(tuple(ON_DEVICE), device=device)
     check_count(1, repeats=repeats)
@@ -53,7 +56,7 @@ def run(
         for name in names:
             began = time.perf_counter()
             results.put(name, PARTS[name].measure(settings), settings)
-            console.print(f"{name}: measured in {time.perf_counter() - began:.0f} s")
+            say(f"{name}: measured in {time.perf_counter() - began:.0f} s", progress)
     console_tables(results.parts, console)
     if device == "cpu":
         illustrate(output, page)

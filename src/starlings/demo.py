@@ -17,7 +17,6 @@ what one computer finds with the rows of all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +35,7 @@ from starlings.nuts import nuts
 from starlings.packaged import check_installed, read_packaged
 from starlings.parameters import Parameter
 from starlings.problem import Agent, Problem
+from starlings.progress import stage
 from starlings.results import Result
 from starlings.samplers import DADMMS
 from starlings.sampling import sample
@@ -104,7 +104,14 @@ class Units:
         return -jnp.log(jnp.asarray(self.scales, z.dtype))
 
 
-def run(output: Path, *, draws: int = 1000, thin: int = THIN, reference_draws: int = 2000) -> None:
+def run(
+    output: Path,
+    *,
+    draws: int = 1000,
+    thin: int = THIN,
+    reference_draws: int = 2000,
+    progress: bool | None = None,
+) -> None:
     """Run the demo, print what it finds, and save figure, table and draws in the folder `output`.
 
     Args:
@@ -112,15 +119,16 @@ def run(output: Path, *, draws: int = 1000, thin: int = THIN, reference_draws: i
         draws: draws of each of the network's chains.
         thin: rounds from one draw to the next.
         reference_draws: draws of each NUTS chain, for the pooled rows and for each site alone.
+        progress: what is being done, on stderr; by default where there is a terminal.
     """
     check_installed("statsmodels", "blackjax", "matplotlib", extra="demo")
     output.mkdir(parents=True, exist_ok=True)
     console = Console()
     problem, network = build_problem(load_rows()), Network.ring(6)
     console.print(_introduction(problem), highlight=False)
-    with stage(console, "Each site alone, and all rows pooled, by NUTS"):
+    with stage("Each site alone, and all rows pooled, by NUTS", progress):
         separate, pooled = references(problem, reference_draws)
-    result = run_network(problem, network, draws, thin)
+    result = run_network(problem, network, draws, thin, progress)
     agents = np.moveaxis(result.posterior["beta"].to_numpy(), 2, 0)
     table = summary(problem.sites, separate, agents, pooled)
     _save(output, table, result, network.matched_to(problem.sites))
@@ -168,7 +176,9 @@ def binomial(p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
     return row["visitors"] * log_odds - row["persons"] * jax.nn.softplus(log_odds)
 
 
-def run_network(problem: Problem, network: Network, draws: int, thin: int) -> Result:
+def run_network(
+    problem: Problem, network: Network, draws: int, thin: int, progress: bool | None = None
+) -> Result:
     """D-ADMMS on the ring, with coherent noise and half-noise output."""
     sampler = DADMMS(rho=RHO, noise="coherent", output="half-noise")
     return sample(
@@ -180,6 +190,7 @@ def run_network(problem: Problem, network: Network, draws: int, thin: int) -> Re
         burn_in=BURN_IN,
         thin=thin,
         seed=SEED,
+        progress=progress,
     )
 
 
@@ -292,14 +303,6 @@ def _closing(table: pd.DataFrame, errors: np.ndarray, result: Result) -> str:
         f"Each site sent {messages:,} messages, {size / 1e6:.1f} MB. "
         "[bold]Rows that left a site: 0.[/bold]"
     )
-
-
-@contextmanager
-def stage(console: Console, text: str) -> Iterator[None]:
-    """Say that something goes on, and when it is done."""
-    with console.status(text):
-        yield
-    console.print(f"{text}: done.", highlight=False)
 
 
 def _save(output: Path, table: pd.DataFrame, result: Result, network: Network) -> None:

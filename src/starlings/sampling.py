@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import sys
-import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import numpy as np
 from starlings.errors import check_choice, check_count
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.progress import counted, number_of, say, stage
 from starlings.results import Result
 from starlings.rounds import Round, chain_keys
 from starlings.runs import Run
@@ -33,8 +31,6 @@ BURN_IN = 500
 CHECKPOINT_EVERY = 10_000
 EXAMINED_DRAWS = 1000
 """Of an agent, by Stein's identities."""
-LINE_SECONDS = 10.0
-"""Between lines of progress where there is no terminal."""
 
 
 class InterruptedWarning(UserWarning):
@@ -81,7 +77,8 @@ def sample(
         initial: where to start: named values, or an array of unconstrained positions that
             broadcasts to (chain, agent, dim). By default every agent draws its own from N(0, I).
         precision: "float64" or "float32".
-        progress: a progress bar; by default where there is a terminal.
+        progress: what is being done, on stderr: a bar on a terminal, and otherwise lines every ten
+            seconds. By default only on a terminal.
         check: look at the draws afterwards, and warn if they should not be trusted.
         output: a netCDF file to write, to which draws go slab by slab instead of into memory; what
             is returned reads them from there.
@@ -110,19 +107,19 @@ def sample(
         if initial is not None:
             described["initial"] = digest({"initial": _flat(problem, initial)})
         kept = _kept(problem, network, checkpoint, checkpoint_every, described, resume)
+    say(_announcement(problem, network, sampler, draws, chains), progress)
     tuning = None
     if sampler is None:
         start = None if initial is None else _flat(problem, initial)
-        tuning = _tuned(problem, network, start, exactness, seed, kept)
+        tuning = _tuned(problem, network, start, exactness, seed, kept, progress)
         problem, sampler = tuning.problem(problem), tuning.sampler
         initial = None if start is None else tuning.coordinates(start)
-        if _is_shown(progress):
-            print(tuning.summary(), file=sys.stderr)
+        say(tuning.summary(), progress)
     schedule = _schedule(draws, burn_in, thin, sampler, tuning)
     with jax.enable_x64(precision == "float64"):
         agents = problem.agents(network, np.dtype(precision))
         positions = start_positions(problem, sampler, initial, chains, seed, np.dtype(precision))
-        with progress_bar(schedule.num_rounds, progress) as report:
+        with counted("sampling", schedule.num_rounds, progress) as report:
             recording = vectorised.run(
                 sampler, agents, network, positions, seed, schedule, report, checkpoint=kept
             )
@@ -172,16 +169,29 @@ def _tuned(
     exactness: str,
     seed: int,
     kept: Checkpoint | None,
+    progress: bool | None = None,
 ) -> Tuning:
     """What the agents find, or had found when the run was begun."""
     found = None if kept is None else kept.tuning()
     if found is not None:
         return Tuning.from_parts(*found)
-    tuning = tune(problem, network, _middle(problem, start), exactness=exactness)
-    tuning = warm_up(problem, tuning, network, seed)
+    with stage("tuning: mode and scale of the posterior", progress):
+        tuning = tune(problem, network, _middle(problem, start), exactness=exactness)
+    tuning = warm_up(problem, tuning, network, seed, functools.partial(counted, wanted=progress))
     if kept is not None:
         kept.save_tuning(*tuning.parts())
     return tuning
+
+
+def _announcement(problem: Problem, network: Network, sampler: Any, draws: int, chains: int) -> str:
+    """What is about to be run, in one line."""
+    rows = "" if network.exchange is not None else f"{problem.num_rows.sum():,} rows at "
+    how = "the agents tune their sampler" if sampler is None else sampler.card.title
+    return (
+        f"{rows}{number_of(network.size, 'site')}, {number_of(problem.dim, 'parameter')}, "
+        f"{number_of(network.num_edges, 'link')}; {how}; {number_of(chains, 'chain')} of "
+        f"{number_of(draws, 'draw')}"
+    )
 
 
 def _schedule(
@@ -285,53 +295,3 @@ def _middle(problem: Problem, start: np.ndarray | None) -> np.ndarray | None:
 def _shape_or_type(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return type(value).__name__ if shape is None else f"shape {shape}"
-
-
-def _is_shown(progress: bool | None) -> bool:
-    return sys.stderr.isatty() if progress is None else progress
-
-
-def _lines(rounds: int) -> vectorised.Progress:
-    """Lines every few seconds, for a log."""
-    began = said = time.monotonic()
-
-    def report(done: int, apart: float) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said < LINE_SECONDS and done < rounds:
-            return
-        said, pace = now, done / max(now - began, 1e-9)
-        text = f"{done:,} of {rounds:,} rounds, {pace:,.0f}/s, disagreement {apart:.3g}"
-        print(text, file=sys.stderr, flush=True)
-
-    return report
-
-
-@contextlib.contextmanager
-def progress_bar(rounds: int, wanted: bool | None) -> Iterator[vectorised.Progress | None]:
-    """A bar with rounds, rounds per second and disagreement, or None."""
-    if not _is_shown(wanted):
-        yield None
-        return
-    if not sys.stderr.isatty():
-        yield _lines(rounds)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rounds, {task.fields[pace]}/s, disagreement {task.fields[apart]}"),
-        Remaining(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("sampling", total=rounds, pace="-", apart="-")
-
-        def report(done: int, apart: float) -> None:
-            pace = bar.tasks[0].finished_speed or bar.tasks[0].speed or 0.0
-            bar.update(task, completed=done, pace=f"{pace:,.0f}", apart=f"{apart:.3g}")
-
-        yield report

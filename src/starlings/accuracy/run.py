@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +19,13 @@ import xarray as xr
 from rich.console import Console
 
 from starlings.accuracy.data import EXTRA, Case, all_cases
-from starlings.demo import stage
 from starlings.diagnostics import Check
 from starlings.measures import compare, convergence_table
 from starlings.network import Network
 from starlings.nuts import pooled_nuts
 from starlings.packaged import check_installed
 from starlings.problem import Problem
+from starlings.progress import say, stage
 from starlings.results import Result
 from starlings.sampling import sample
 
@@ -87,7 +88,7 @@ class Comparison:
         return rounds / self.effective_draws
 
 
-def run(output: Path | None = None, *, quick: bool = False) -> None:
+def run(output: Path | None = None, *, quick: bool = False, progress: bool | None = None) -> None:
     """Compare all data sets and print the table; save it and a figure in the folder `output`."""
     from starlings.accuracy.report import display_table, save
 
@@ -96,24 +97,24 @@ def run(output: Path | None = None, *, quick: bool = False) -> None:
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     effort = QUICK if quick else FULL
-    comparisons = [compare_case(case, effort, console) for case in all_cases()]
+    comparisons = [compare_case(case, effort, progress) for case in all_cases()]
     console.print(display_table(comparisons))
     if output is not None:
         save(comparisons, output)
         console.print(f"Table and figure: {output}/accuracy.md, .json, .png, .svg", highlight=False)
 
 
-def compare_case(case: Case, effort: Effort, console: Console) -> Comparison:
+def compare_case(case: Case, effort: Effort, progress: bool | None = None) -> Comparison:
     """Sample one data set on a ring of its sites, and pooled by NUTS, twice."""
     network = Network.ring(case.problem.num_agents)
-    console.print(f"[bold]{case.name}[/bold], {case.model}", highlight=False)
-    with stage(console, "Pooled, by NUTS, twice"):
+    say(f"{case.name}, {case.model}", progress)
+    with stage("Pooled, by NUTS, twice", progress):
         first, second = (
             pooled_nuts(case.problem, effort.nuts_draws, effort.nuts_chains, seed)
             for seed in (SEED, SEED + 1)
         )
-    result = sample_enough(case.problem, network, effort)
-    console.print(f"On a ring of {case.problem.num_agents} {case.sites}: done.", highlight=False)
+    say(f"On a ring of {case.problem.num_agents} {case.sites}", progress)
+    result = sample_enough(case.problem, network, effort, progress)
     check = result.check(first)
     again = thinned(second, int(check.table["ess"].min()))
     floor = compare(one_agent(again, result.posterior, 1), first)
@@ -122,9 +123,12 @@ def compare_case(case: Case, effort: Effort, console: Console) -> Comparison:
     )
 
 
-def sample_enough(problem: Problem, network: Network, effort: Effort) -> Result:
+def sample_enough(
+    problem: Problem, network: Network, effort: Effort, progress: bool | None = None
+) -> Result:
     """A run with nothing set by hand, as long as the wanted effective draws take."""
-    draw = functools.partial(sample, problem, network, chains=effort.chains, seed=SEED)
+    how: Any = {"chains": effort.chains, "seed": SEED, "progress": progress}
+    draw = functools.partial(sample, problem, network, **how)
     result = draw(draws=effort.draws)
     found = convergence_table(result.posterior)["ess"].min()
     if found >= effort.effective_draws:

@@ -6,10 +6,8 @@ runs, or whether the run was interrupted before it.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from starlings.errors import DivergenceError, check_count
 from starlings.measures import entry_names
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.progress import counted
 from starlings.sampling import sample as run_sampler
 from starlings.tuning import TuningError, tune
 from starlings.tuning.warmup import warm_up
@@ -116,7 +115,7 @@ def calibrate(
         settings: what else made the ranks, for the file; a file with others is refused.
         force: start anew, whatever the file has.
         threads: replications at a time; by default one for each core, and at most 4.
-        progress: a progress bar; by default where there is a terminal.
+        progress: a bar on a terminal, lines elsewhere; by default only on a terminal.
     """
     check_count(1, replications=replications, draws=draws)
     check_count(0, seed=seed)
@@ -125,10 +124,12 @@ def calibrate(
     kept = RankFile.open(file, {"draws": draws, "seed": seed, **(settings or {})}, force)
     replicate = Replicate(simulate, network, sample or NearlyIndependent(), draws, seed)
     todo = range(len(kept), replications)
-    with kept, _progress_bar(len(kept), replications, progress) as report:
+    shown = counted("calibrating", replications, progress, "replications", done=len(kept))
+    with kept, shown as report:
         for ranks in _in_threads(replicate, todo, threads or _cores()):
             kept.add(ranks)
-            report(len(kept))
+            if report is not None:
+                report(len(kept))
     return Calibration(kept.ranks[:replications], draws)
 
 
@@ -181,19 +182,3 @@ def _in_threads(replicate: Replicate, todo: range, threads: int) -> Iterator[xr.
     """The replications in order; those not yet begun are dropped when one fails."""
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(replicate, todo)
-
-
-@contextlib.contextmanager
-def _progress_bar(done: int, total: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
-    """A report of the replications done, on a bar or to nobody."""
-    if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    columns = (TextColumn("replications"), BarColumn(), MofNCompleteColumn(), Remaining())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total, completed=done)
-        yield lambda done: bar.update(task, completed=done)

@@ -49,7 +49,7 @@ def calibrate_study(
         thin: rounds from one draw to the next; see `NearlyIndependent`.
         seed: the same seed gives the same ranks.
         force: start anew.
-        progress: a progress bar; by default where there is a terminal.
+        progress: a bar on a terminal, lines elsewhere; by default only on a terminal.
     """
     _check_plots()
     plan = Study.read(path)

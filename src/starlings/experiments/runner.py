@@ -24,6 +24,7 @@ from starlings.experiments import claims, page, registry
 from starlings.experiments.base import Experiment, Report, Settings
 from starlings.experiments.markdown import claims_page
 from starlings.experiments.style import figure_style, save_figure
+from starlings.progress import Lines, is_shown, on_terminal, say, terminal
 
 DIGITS = "%.9g"
 
@@ -45,7 +46,7 @@ def run(
         quick: fewer trials and, without names, a smaller set.
         force: compute finished parts again.
         seed: of the trials; the data have their own.
-        progress: progress bars; by default where there is a terminal.
+        progress: bars on a terminal, lines elsewhere; by default only on a terminal.
     """
     settings, folder = Settings(quick=quick, seed=seed), Path(output)
     chosen = registry.select(names, quick)
@@ -148,17 +149,17 @@ def _fingerprint(experiment: Experiment, settings: Settings) -> str:
 def progress_board(
     chosen: Sequence[Experiment], wanted: bool | None
 ) -> Iterator[dict[str, Report]]:
-    """A bar for each experiment, or reports that nobody sees."""
-    if wanted is None:
-        wanted = sys.stderr.isatty()
-    if not wanted:
+    """A bar for each experiment, or lines, or reports that nobody sees."""
+    if not is_shown(wanted):
         yield {e.name: lambda done, total: None for e in chosen}
         return
-    from rich.console import Console
+    if not on_terminal():
+        yield {e.name: _line_report(e.name) for e in chosen}
+        return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=terminal()) as bars:
 
         def report_to(name: str) -> Report:
             task = bars.add_task(name, total=None, start=False)
@@ -171,3 +172,19 @@ def progress_board(
             return report
 
         yield {e.name: report_to(e.name) for e in chosen}
+
+
+def _line_report(name: str) -> Report:
+    """Lines about one experiment; a report of its only piece, by `make`, says that it is over."""
+    lines = Lines(name, 0, "pieces")
+
+    def report(done: int, total: int) -> None:
+        lines.total = total
+        if done == 0:
+            lines.begin()
+        elif total == 1:
+            say(f"{name}: done")
+        else:
+            lines(done)
+
+    return report

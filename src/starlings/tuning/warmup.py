@@ -36,6 +36,7 @@ from starlings.frames import frame, times
 from starlings.gossip import Gossip
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.progress import Watch, unwatched
 from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
 from starlings.samplers import Metropolis
@@ -81,14 +82,16 @@ class Pilot(NamedTuple):
     """Eq. (3)."""
 
 
-def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tuning:
-    """The tuning that a pilot confirms, or a better one from its draws."""
+def warm_up(
+    problem: Problem, tuning: Tuning, network: Network, seed: int, watch: Watch = unwatched
+) -> Tuning:
+    """The tuning that a pilot confirms, or a better one from its draws; `watch` sees them run."""
     network = network.matched_to(problem.sites)
     with jax.enable_x64(True):
         gossip = Gossip(network, replace(tuning.sent))
         for attempt in range(MAX_PILOTS):
             try:
-                found = pilot(problem, tuning, gossip, seed + attempt)
+                found = pilot(problem, tuning, gossip, seed + attempt, watch)
             except DivergenceError:
                 if tuning.exactness != "auto" or isinstance(tuning.sampler, Metropolis):
                     raise
@@ -110,7 +113,9 @@ def warm_up(problem: Problem, tuning: Tuning, network: Network, seed: int) -> Tu
     return replace(tuning, sent=gossip.ledger, predicted_rounds_per_draw=rounds_per_draw)
 
 
-def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
+def pilot(
+    problem: Problem, tuning: Tuning, gossip: Gossip, seed: int, watch: Watch = unwatched
+) -> Pilot:
     """A short run of many chains from the centre."""
     network, sampler = gossip.network, tuning.sampler
     length = METROPOLIS_PILOT if isinstance(sampler, Metropolis) else ADMM_PILOT
@@ -118,7 +123,9 @@ def pilot(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) -> Pilot:
     schedule = Schedule(draws=length.draws, burn_in=half, thin=half // length.draws)
     agents = tuning.problem(problem).agents(network)
     start = jax.numpy.asarray(np.zeros((length.chains, len(network.held), problem.dim)))
-    recording = vectorised.run(sampler, agents, network, start, seed, schedule)
+    name = f"tuning, pilot run {tuning.pilots + 1}"
+    with watch(name, schedule.num_rounds) as report:
+        recording = vectorised.run(sampler, agents, network, start, seed, schedule, report)
     if recording.count < schedule.draws:
         raise KeyboardInterrupt  # half a pilot is of no use, unlike half a run
     record = recording.joined()
