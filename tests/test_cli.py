@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import os
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -13,10 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 import starlings as st
-from starlings.cli import app
+from starlings import sampling
+from starlings.cli import app, bench
 from starlings.samplers import SAMPLERS
 from starlings.sampling import check_sampler
 from starlings.study import GRAPHS, MODELS, Study
+from starlings.summary import Summary
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.toml"))
 STUDY = """
@@ -88,15 +95,74 @@ def test_sample_prints_the_numbers_that_it_saved(study, tmp_path):
     result = st.load(tmp_path / "draws.nc")
     draws = result.posterior.beta.sel(beta_dim_0="z")
     line = next(line for line in output.splitlines() if "beta[z]" in line)
-    shown = [float(cell) for cell in line.split("│")[2:-1]]
+    shown = [float(cell) for cell in line.split()[1:]]
     means = draws.mean(("chain", "draw"))
     apart = float((means.max() - means.min()) / draws.std())
-    expected = [draws.mean(), draws.std(), *np.quantile(draws, (0.05, 0.95)), apart]
-    np.testing.assert_allclose(shown, np.array(expected, float), rtol=0.05)
+    rhat, ess_bulk, ess_tail = worst_over_agents(draws)
+    expected = [draws.mean(), draws.std(), *np.quantile(draws, (0.05, 0.95))]
+    np.testing.assert_allclose(shown[:4], np.array(expected, float), rtol=0.01)
+    assert shown[4:] == [round(rhat, 3), round(ess_bulk), round(ess_tail), round(apart, 3)]
     assert f"Disagreement {float(result.sample_stats.disagreement.mean()):.3g}" in output
     assert "2 chains of 6 draws at 3 agents" in output
     assert "9 to 18 messages and 216 to 432 bytes" in output  # 9 rounds, 1 or 2 links, 24 bytes
     assert f"Draws saved to {tmp_path / 'draws.nc'}" in output
+
+
+def test_progress_is_on_stderr_and_json_alone_on_stdout(study, tmp_path):
+    target = tmp_path / "draws.nc"
+    outcome = starlings("sample", study, "--output", target, "--json")
+    told = json.loads(outcome.stdout)
+    assert told == Summary(st.load(target), target).record()
+    assert [told["run"][name] for name in ("sampler", "draws", "output")] == [
+        "DADMMS",
+        6,
+        str(target),
+    ]
+    lines = outcome.stderr.splitlines()
+    assert lines[0] == f"{study}: linear_regression of y on x, z; rows in rows.csv"
+    assert lines[1].startswith("30 rows at 3 sites, 3 parameters, 2 links; D-ADMMS; 2 chains of 6")
+    assert lines[2] == "sampling: 9 rounds"
+    assert lines[3].startswith("sampling: 9 of 9 rounds in ")
+
+
+def test_quiet_json_is_nothing_but_json(study, tmp_path):
+    outcome = starlings("sample", study, "--output", tmp_path / "draws.nc", "--json", "-q")
+    assert outcome.stderr == ""
+    assert json.loads(outcome.stdout)["run"]["seed"] == 4
+
+
+def test_an_error_follows_what_was_begun(study):
+    outcome = starlings("sample", edited(study, '"rows.csv"', '"none.csv"'))
+    begun, error = outcome.stderr.splitlines()
+    assert begun.endswith("rows in none.csv")
+    assert error.startswith("Error: no data file at")
+
+
+def test_the_defaults_in_the_help_are_those_of_python():
+    command = next(each for each in app.registered_commands if each.callback.__name__ == "sample")
+    shown = {
+        name: hint.__metadata__[0].show_default
+        for name, hint in get_type_hints(command.callback, include_extras=True).items()
+        if hasattr(hint, "__metadata__")
+    }
+    real = inspect.signature(st.sample).parameters
+    for name in ("draws", "chains", "seed", "checkpoint_every"):
+        assert shown[name] == str(real[name].default)
+    assert shown["burn_in"] == str(sampling.BURN_IN)
+
+
+def worst_over_agents(draws) -> list[float]:
+    """R-hat, bulk and tail effective draws by ArviZ, one agent at a time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it announces its next version
+        import arviz
+
+        by_agent = [draws.isel(agent=i).to_dataset(name="x") for i in range(draws.sizes["agent"])]
+        bulk, tail = (
+            min(float(arviz.ess(one, method=how)["x"]) for one in by_agent)
+            for how in ("bulk", "tail")
+        )
+        return [max(float(arviz.rhat(one)["x"]) for one in by_agent), bulk, tail]
 
 
 def test_options_override_the_study(study, tmp_path):
@@ -157,7 +223,8 @@ def test_every_graph_by_name(study, graph):
 @pytest.mark.filterwarnings("default::UserWarning")
 def test_warnings_are_lines_and_not_source_code(study, tmp_path):
     edited(study, 'edges = [["north", "south"], ["south", "west"]]', 'graph = "no_edges"')
-    outcome = starlings("sample", study, "--draws", 1, "--output", tmp_path / "draws.nc")
+    options = ("--draws", 1, "--output", tmp_path / "draws.nc", "--quiet")
+    outcome = starlings("sample", study, *options)
     assert outcome.exit_code == 0, outcome.output
     assert outcome.stderr.startswith("Warning: The network has 3 agents and no edges")
     assert ".py" not in outcome.stderr
@@ -183,7 +250,7 @@ ERRORS = {
 
 @pytest.mark.parametrize(("old", "new", "text"), ERRORS.values(), ids=ERRORS)
 def test_errors_are_one_line_and_leave_no_file(study, tmp_path, old, new, text):
-    outcome = starlings("sample", edited(study, old, new))
+    outcome = starlings("sample", edited(study, old, new), "-q")
     assert outcome.exit_code == 1
     assert outcome.stderr.count("\n") == 1
     assert text in outcome.stderr
@@ -209,7 +276,7 @@ def test_a_traceback_is_there_for_who_asks(study, monkeypatch):
 
 def test_an_unexpected_error_says_how_to_see_more(monkeypatch):
     broken = types.ModuleType("starlings.demo")
-    broken.run = lambda output: {}["key"]
+    broken.run = lambda output, progress: {}["key"]
     monkeypatch.setitem(sys.modules, "starlings.demo", broken)
     outcome = starlings("demo")
     assert outcome.exit_code == 1
@@ -217,7 +284,7 @@ def test_an_unexpected_error_says_how_to_see_more(monkeypatch):
 
 
 def test_ctrl_c_has_the_exit_code_of_an_interrupt(monkeypatch):
-    def interrupted(output):
+    def interrupted(output, progress):
         raise KeyboardInterrupt
 
     stopped = types.ModuleType("starlings.demo")
@@ -228,11 +295,28 @@ def test_ctrl_c_has_the_exit_code_of_an_interrupt(monkeypatch):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("sampel",), ("sample",), ("sample", "x.toml", "--draws", "many"), ("samplers", "--fast")],
-    ids=["command", "argument", "value", "option"],
+    [
+        ("sampel",),
+        ("sample",),
+        ("sample", "x.toml", "--draws", "many"),
+        ("sample", "x.toml", "--draws", "0"),
+        ("sample", "x.toml", "--seed", "-1"),
+        ("calibrate", "x.toml", "--replications", "0"),
+        ("sample", "."),
+        ("show", "."),
+        ("samplers", "--fast"),
+    ],
+    ids=" ".join,
 )
 def test_wrong_usage_exits_with_2(arguments):
-    assert starlings(*arguments).exit_code == 2
+    outcome = starlings(*arguments)
+    assert outcome.exit_code == 2
+    assert outcome.stdout == ""
+    assert "Error" in outcome.stderr
+
+
+def test_an_unknown_command_has_a_hint():
+    assert "Did you mean 'sample'" in starlings("sampel").stderr
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
@@ -249,14 +333,63 @@ def test_the_table_of_samplers_has_every_word(columns):
 def test_demo_writes_where_it_is_told(tmp_path, monkeypatch):
     seen = []
     fake = types.ModuleType("starlings.demo")
-    fake.run = seen.append
+    fake.run = lambda output, progress: seen.append((output, progress))
     monkeypatch.setitem(sys.modules, "starlings.demo", fake)
     assert starlings("demo", "--output", tmp_path).exit_code == 0
-    assert seen == [tmp_path]
+    assert starlings("demo", "--output", tmp_path, "--quiet").exit_code == 0
+    assert seen == [(tmp_path, True), (tmp_path, False)]
 
 
 def test_version():
     assert starlings("--version").stdout == f"starlings {st.__version__}\n"
+
+
+COMMANDS = ["sample", "show", "samplers", "demo", "accuracy", "theory", "calibrate", "paper"]
+BENCHMARKS = ["posteriors", "speed", "cluster"]
+EVERY = [(name,) for name in COMMANDS] + [("bench", name) for name in BENCHMARKS]
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_every_command_has_short_help_that_fits(words):
+    """And one that prints progress can be told not to."""
+    long, short = (
+        CliRunner(env={"COLUMNS": "80"}).invoke(app, [*words, option])
+        for option in ("--help", "-h")
+    )
+    assert (short.exit_code, short.stdout) == (0, long.stdout)
+    assert max(map(len, short.stdout.splitlines())) <= 80
+    assert "…" not in short.stdout
+    assert ("-q" in short.stdout) == (words[0] not in ("samplers", "theory"))
+
+
+def test_the_lists_of_commands_are_those_tried_here():
+    for group, names in ((app, COMMANDS), (bench, BENCHMARKS)):
+        assert [each.callback.__name__ for each in group.registered_commands] == names
+
+
+def test_samplers_as_json():
+    cards = json.loads(starlings("samplers", "--json").stdout)
+    assert [card["name"] for card in cards] == list(SAMPLERS)
+    assert {card["bias"] for card in cards} == {sampler.card.bias for sampler in SAMPLERS.values()}
+    assert cards[0]["floats_per_parameter"] == 1
+
+
+@pytest.mark.parametrize(("variable", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_no_color(variable, is_coloured):
+    outcome = CliRunner(env=variable).invoke(app, ["show", "nothing.nc"], color=True)
+    assert "no result file" in outcome.stderr
+    assert ("\x1b[" in outcome.stderr) == is_coloured
+
+
+@pytest.mark.parametrize("arguments", [["samplers"], ["samplers", "--json"], ["--help"]])
+def test_a_reader_who_leaves_early_is_no_error(arguments):
+    """The pipe is closed before anything is written to it."""
+    source, target = os.pipe()
+    os.close(source)
+    command = [sys.executable, "-m", "starlings", *arguments]
+    done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, timeout=60)
+    os.close(target)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["sample", "--help"], ["--version"]])

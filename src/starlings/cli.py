@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +25,6 @@ import typer
 import starlings
 
 if TYPE_CHECKING:
-    import numpy as np
     from rich.table import Table
 
     from starlings.results import Result
@@ -34,11 +36,22 @@ app = typer.Typer(
     "data, talking only to its neighbours.",
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 bench = typer.Typer(
     help="Measure the library; needs a clone of the repository.", no_args_is_help=True
 )
 app.add_typer(bench, name="bench")
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; warnings stay.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+StudyFile = Annotated[Path, typer.Argument(dir_okay=False, help="A TOML file; see the examples.")]
+
+
+def _count(least: int, meaning: str, default: str | None = None) -> Any:
+    """An option that is a whole number; `default` is for people, where the code has None."""
+    return typer.Option(min=least, metavar="N", help=meaning, show_default=default or True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -64,22 +77,23 @@ def command(function: Callable[..., None], group: typer.Typer = app) -> Callable
 
     @functools.wraps(function)
     def guarded(*arguments: Any, **options: Any) -> None:
+        _print_what_can_be_printed()
         try:
             with _warnings_in_yellow():
                 if group is app:  # measurements decide for themselves
                     importlib.import_module("starlings.compilation_cache").turn_on()
                 function(*arguments, **options)
-        except (typer.Exit, typer.Abort):
+        except (typer.Exit, typer.Abort, BrokenPipeError):  # a reader who has read enough
             raise
         except KeyboardInterrupt:
-            typer.secho("Interrupted.", fg="red", err=True)
+            _say("Interrupted.", "red")
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             if os.environ.get("STARLINGS_DEBUG"):
                 raise
             from starlings.errors import in_one_line
 
-            typer.secho(in_one_line(error), fg="red", err=True)
+            _say(in_one_line(error), "red")
             raise typer.Exit(1) from None
 
     return group.command()(guarded)
@@ -88,10 +102,22 @@ def command(function: Callable[..., None], group: typer.Typer = app) -> Callable
 bench_command = functools.partial(command, group=bench)
 
 
+def _print_what_can_be_printed() -> None:
+    """A terminal or a file that lacks a letter gets a question mark for it, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _say(text: str, colour: str) -> None:
+    """A line for people, on stderr; see no-color.org."""
+    typer.secho(text, fg=colour, err=True, color=False if os.environ.get("NO_COLOR") else None)
+
+
 @contextmanager
 def _warnings_in_yellow() -> Iterator[None]:
     def show(message: Warning | str, *_: Any) -> None:
-        typer.secho(f"Warning: {message}", fg="yellow", err=True)
+        _say(f"Warning: {message}", "yellow")
 
     with warnings.catch_warnings():
         warnings.showwarning = show  # type: ignore[assignment]
@@ -100,30 +126,36 @@ def _warnings_in_yellow() -> Iterator[None]:
 
 @command
 def sample(
-    study: Annotated[Path, typer.Argument(help="A TOML file; see the examples.")],
+    study: StudyFile,
     output: Annotated[
         Path | None,
         typer.Option(
             help="The netCDF file to write.", show_default="that of the study, or STUDY.nc"
         ),
     ] = None,
-    draws: Annotated[int | None, typer.Option(help="Draws kept of each chain.")] = None,
-    chains: Annotated[int | None, typer.Option(help="Replicas of the whole network.")] = None,
-    burn_in: Annotated[int | None, typer.Option(help="Rounds before the first draw.")] = None,
-    thin: Annotated[int | None, typer.Option(help="Rounds from draw to draw.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Same seed, same draws.")] = None,
+    draws: Annotated[int | None, _count(1, "Draws kept of each chain.", "1000")] = None,
+    chains: Annotated[int | None, _count(1, "Replicas of the whole network.", "4")] = None,
+    burn_in: Annotated[int | None, _count(0, "Rounds before the first draw.", "500")] = None,
+    thin: Annotated[int | None, _count(1, "Rounds from draw to draw.", "1, or as tuned")] = None,
+    seed: Annotated[int | None, _count(0, "Same seed, same draws.", "0")] = None,
     runtime: Annotated[
         str, typer.Option(help="vectorised, or mpi for all processes of an MPI job.")
     ] = "vectorised",
     checkpoint_every: Annotated[
-        int | None, typer.Option(help="Rounds from one checkpoint to the next, in OUTPUT.run.")
+        int | None, _count(1, "Rounds between checkpoints, which are in OUTPUT.run.", "10000")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was interrupted.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar and no table.")] = False,
+    as_json: Json = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no table; warnings stay.")
+    ] = False,
 ) -> None:
-    """Run a study and save its draws. Options override the study."""
+    """Run a study and save its draws.
+
+    Options override the study; the defaults are for what both leave open.
+    """
     from starlings.errors import check_choice
     from starlings.results import check_writable
     from starlings.study import Study
@@ -145,20 +177,35 @@ def sample(
         settings |= {"output": target, "checkpoint": f"{target}.run", "resume": resume}
         run = run_alone if cluster is None else functools.partial(run_on, cluster)
         result = run(plan, settings, quiet)
-    if result is not None and not quiet:
-        from starlings.runs import CHECKED_BYTES
-
-        _print_table(summary_table(result.within(CHECKED_BYTES)))
-        typer.echo(f"{run_summary(result)}\nDraws saved to {target}")
+    if result is not None and (as_json or not quiet):
+        _print_summary(result, target, as_json, quiet)
 
 
 @command
-def samplers() -> None:
+def show(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="A netCDF file of draws.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print the table of a saved result again, how it was made, and whether it can be trusted."""
+    from starlings.results import opened
+
+    result = opened(file)
+    with result.tree:
+        _print_summary(result, file, as_json, quiet)
+
+
+@command
+def samplers(as_json: Json = False) -> None:
     """List the samplers: what they exchange and how they err."""
     from rich.table import Table
 
     from starlings.samplers import SAMPLERS
 
+    if as_json:
+        cards = [{"name": name} | asdict(sampler.card) for name, sampler in SAMPLERS.items()]
+        typer.echo(json.dumps(cards, indent=2))
+        return
     table = Table(show_lines=True, padding=0)
     for heading in ("name", "exchanged", "floats per neighbour per round", "bias", "reference"):
         table.add_column(heading, overflow="fold")
@@ -171,11 +218,12 @@ def samplers() -> None:
 @command
 def demo(
     output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("starlings-demo"),
+    quiet: Quiet = False,
 ) -> None:
     """Show the library at work on a small example."""
     from starlings.demo import run
 
-    run(output)
+    run(output, progress=not quiet)
 
 
 @command
@@ -185,16 +233,17 @@ def accuracy(
         typer.Option(help="The folder for table and figure.", show_default="only print"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws: more noise.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare every agent with pooled NUTS on three real data sets, with nothing set by hand."""
     from starlings.accuracy.run import run
 
-    run(output, quick=quick)
+    run(output, quick=quick, progress=not quiet)
 
 
 @command
 def theory(
-    study: Annotated[Path, typer.Argument(help="A TOML file; see the examples.")],
+    study: StudyFile,
     rho: Annotated[float | None, typer.Option(help="The penalty instead of the study's.")] = None,
 ) -> None:
     """Print what the paper's theory says of a study: constants, condition, bound and rates."""
@@ -214,23 +263,24 @@ def theory(
 
 @command
 def calibrate(
-    study: Annotated[Path, typer.Argument(help="A TOML file; see the examples.")],
-    replications: Annotated[int, typer.Option(help="How many simulated data sets.")] = 500,
-    draws: Annotated[int, typer.Option(help="True values are ranked among so many.")] = 99,
+    study: StudyFile,
+    replications: Annotated[int, _count(1, "How many simulated data sets.")] = 500,
+    draws: Annotated[int, _count(1, "True values are ranked among so many.")] = 99,
     thin: Annotated[
         int | None,
-        typer.Option(
-            help="Rounds from draw to draw.",
-            show_default="twice the rounds per draw that tuning predicts, or else 25",
+        _count(
+            1,
+            "Rounds from draw to draw.",
+            "twice the rounds per draw that tuning predicts, or else 25",
         ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(help="The folder to write to.", show_default="STUDY-calibration"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same ranks.")] = 0,
+    seed: Annotated[int, _count(0, "Same seed, same ranks.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Start anew, not where it was.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Only the verdict.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")] = False,
 ) -> None:
     """Simulate a study from its prior and see whether its sampler finds the truth as it should."""
     from rich.console import Console
@@ -245,7 +295,7 @@ def calibrate(
         thin=thin,
         seed=seed,
         force=force,
-        progress=False if quiet else None,
+        progress=not quiet,
     )
     if quiet:
         typer.echo(result.verdict)
@@ -260,11 +310,12 @@ def paper(
     output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/paper"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer trials, a smaller set.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Compute finished parts again.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Reproduce the D-ADMMS paper: its figures, its numbers, and what holds of them."""
     from starlings.experiments.runner import run
 
-    page = run(names, output, quick=quick, force=force)
+    page = run(names, output, quick=quick, force=force, progress=not quiet)
     typer.echo(f"The paper, beside what is true: {page}")
 
 
@@ -275,14 +326,15 @@ def posteriors(
     cases: Annotated[str | None, typer.Option(help="Names between commas; all if none.")] = None,
     divisions: Annotated[str | None, typer.Option(help="random, sorted or both.")] = None,
     methods: Annotated[str | None, typer.Option(help="Columns; all if none.")] = None,
-    effective_draws: Annotated[int, typer.Option(min=1, help="Wanted of every agent.")] = 10_000,
-    chains: Annotated[int, typer.Option(min=2, help="Replicas of the whole network.")] = 64,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same draws.")] = 0,
+    effective_draws: Annotated[int, _count(1, "Wanted of every agent.")] = 10_000,
+    chains: Annotated[int, _count(2, "Replicas of the whole network.")] = 64,
+    seed: Annotated[int, _count(0, "Same seed, same draws.")] = 0,
     minutes: Annotated[
-        float, typer.Option(min=0, help="For a search by hand, and for its full run.")
+        float, typer.Option(min=0, metavar="X", help="For a search by hand, and for its full run.")
     ] = 20.0,
     force: Annotated[bool, typer.Option("--force", help="Compute finished rows again.")] = False,
     page: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Real posteriors with reference draws: this library, others, and NUTS on pooled rows."""
     for threads in ("NPROC", "OPENBLAS_NUM_THREADS"):
@@ -291,7 +343,7 @@ def posteriors(
         os.environ.setdefault(threads, "1")
     choices = {"cases": cases, "divisions": divisions, "methods": methods}
     size = {"effective_draws": effective_draws, "chains": chains, "seed": seed}
-    how = {"minutes": minutes, "force": force, "page": page}
+    how = {"minutes": minutes, "force": force, "page": page, "progress": not quiet}
     results = _benchmark("posteriors").run(folder, output, **choices, **size, **how)
     typer.echo(f"Results: {results}")
 
@@ -308,14 +360,16 @@ def speed(
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, or gpu for the part that needs one.")] = "cpu",
-    repeats: Annotated[int, typer.Option(min=1, help="Of every measurement.")] = 7,
+    repeats: Annotated[int, _count(1, "Of every measurement.")] = 7,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a trial.")] = False,
     page: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """How fast: against CVXPY, NumPy, the limit and NUTS; how cost grows; the start; a GPU."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # with more, small batches are slower
     os.environ["STARLINGS_CACHE"] = "off"  # what is compiled here is measured
     how = {"parts": parts, "device": device, "repeats": repeats, "quick": quick, "page": page}
+    how["progress"] = not quiet
     typer.echo(f"Results: {_benchmark('speed').run(output, **how)}")
 
 
@@ -324,9 +378,11 @@ def cluster(
     output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/cluster"),
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a trial.")] = False,
     page: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Studies on 1, 2 and 4 MPI processes of this machine, and three ways to exchange."""
-    typer.echo(f"Results: {_benchmark('cluster').run(output, quick=quick, page=page)}")
+    how = {"quick": quick, "page": page, "progress": not quiet}
+    typer.echo(f"Results: {_benchmark('cluster').run(output, **how)}")
 
 
 def _benchmark(name: str) -> Any:
@@ -349,47 +405,12 @@ def _print_table(table: Table) -> None:
     Console(markup=False, highlight=False).print(table)
 
 
-def summary_table(result: Result) -> Table:
-    """One line per parameter entry, over all agents, chains and draws."""
-    import numpy as np
-    from rich.table import Table
+def _print_summary(result: Result, file: Path, as_json: bool, quiet: bool) -> None:
+    """A result as a table and in words, or as JSON."""
+    from starlings.progress import stage
+    from starlings.summary import Summary
 
-    table = Table()
-    table.add_column("parameter", overflow="fold")
-    for heading in ("mean", "sd", "5 %", "95 %", "agents' means apart (sd)"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for name, draws in _entries(result):
-        spread = draws.std()
-        means = draws.mean(axis=(0, 1))
-        apart = np.ptp(means) / spread if spread > 0 else 0.0
-        numbers = (draws.mean(), spread, *np.quantile(draws, (0.05, 0.95)))
-        table.add_row(name, *(f"{number:.4g}" for number in numbers), f"{apart:.2g}")
-    return table
-
-
-def _entries(result: Result) -> Iterator[tuple[str, np.ndarray]]:
-    """Every scalar entry by name, with its draws of dimensions (chain, draw, agent)."""
-    from starlings.measures import entry_names
-
-    for name, variable in result.posterior.items():
-        flat = variable.values.reshape(*variable.shape[:3], -1)
-        for index, entry in enumerate(entry_names(str(name), variable)):
-            yield entry, flat[..., index]
-
-
-def run_summary(result: Result) -> str:
-    """What the run was, how far the agents are apart, and what they sent."""
-    sizes, stats = result.posterior.sizes, result.sample_stats
-    last = stats.isel(chain=0, draw=-1)
-    return (
-        f"{sizes['chain']} chains of {sizes['draw']} draws at {sizes['agent']} agents\n"
-        f"Disagreement {float(stats.disagreement.mean()):.3g}, the root mean square distance of "
-        "the agents from their average\n"
-        f"Each agent sent {_range(last.messages_sent.values)} messages and "
-        f"{_range(last.bytes_sent.values)} bytes in each chain"
-    )
-
-
-def _range(values: np.ndarray) -> str:
-    low, high = int(values.min()), int(values.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    summary = Summary(result, file)
+    with stage("examining the draws", not quiet):
+        text = summary.as_json() if as_json else summary.as_text(shutil.get_terminal_size().columns)
+    typer.echo(text)
