@@ -121,17 +121,60 @@ def test_the_worst_agent_is_named():
     )
 
 
-def test_agreement_has_its_exact_values():
-    """Scatter 0.3 of two agents around their average is 0.3 sqrt(1 - 1/2) sd."""
-    table = check(normal_draws(scatter=0.3)).table
-    assert table.loc["sigma", "disagreement"] == pytest.approx(0.3 * np.sqrt(0.5), rel=0.05)
-    moved = check(normal_draws(shift=0.3, scatter=0.0)).table
-    spread = np.sqrt(1 + 0.15**2)
-    # the two agents have the same draws but for the shift
-    assert moved.loc["beta[age]", "apart"] == pytest.approx(0.3 / spread, rel=0.05)
-    assert moved.loc["beta[age]", "disagreement"] == pytest.approx(0.15 / spread, rel=0.05)
-    assert moved.loc["sigma", "disagreement"] == 0
-    assert check(normal_draws(scale=1.4, scatter=0.0)).table["sd_ratio"].max() == pytest.approx(1.4)
+def test_agreement_is_eqs_1_to_3_of_these_draws():
+    """Two agents whose draws differ in place, spread and scatter, written out for one entry."""
+    posterior = normal_draws(shift=0.3, scale=1.4, scatter=0.3)
+    table = check(posterior).table
+    for entry, values in {"beta[age]": posterior["beta"][..., 0], "sigma": posterior.sigma}.items():
+        north, south = (values.sel(agent=name).values.ravel() for name in ("north", "south"))
+        unit = np.concatenate([north, south]).std()
+        apart = abs(north.mean() - south.mean()) / unit
+        scatter = np.sqrt(np.mean((north - south) ** 2)) / 2 / unit
+        spreads = sorted([north.std(), south.std()])
+        found = table.loc[entry, ["apart", "disagreement", "sd_ratio"]].tolist()
+        assert found == pytest.approx([apart, scatter, spreads[1] / spreads[0]], rel=1e-12)
+    together = check(normal_draws(shift=0.3, scatter=0.0)).table
+    assert together.loc["sigma", ["apart", "disagreement", "sd_ratio"]].tolist() == [0, 0, 1]
+
+
+def arviz_of(draws):
+    """R-hat, and bulk and tail effective draws, of draws (chain, draw) alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ announces its next version when imported
+        import arviz
+
+        return arviz.rhat(draws), arviz.ess(draws, method="bulk"), arviz.ess(draws, method="tail")
+
+
+def test_effective_draws_are_those_of_the_bulk_or_of_the_tails_whichever_are_fewer():
+    """At every agent on its own; the table has the worst agent."""
+    posterior = normal_draws(scatter=0.5)
+    posterior["sigma"][:, :, 1] *= 1.0 + 3.0 * (np.arange(1000) // 100 % 2)  # wide for a while
+    slow = posterior["beta"].values[:, :, 0, 0]
+    for k in range(1, 1000):
+        slow[:, k] = 0.9 * slow[:, k - 1] + np.sqrt(1 - 0.9**2) * slow[:, k]
+    table = check(posterior).table
+    worse = {"sigma": ("south", "ess_tail"), "beta[age]": ("north", "ess_bulk")}
+    for entry, values in {"sigma": posterior.sigma, "beta[age]": posterior["beta"][..., 0]}.items():
+        by_agent = [arviz_of(values.sel(agent=name).values) for name in ("north", "south")]
+        rhat, bulk, tail = np.array(by_agent).T
+        row, (agent, part) = table.loc[entry], worse[entry]
+        assert row["ess"] == row[part] == pytest.approx(min(*bulk, *tail), rel=1e-9)
+        assert row["ess_agent"] == agent
+        assert row[["ess_bulk", "ess_tail"]].tolist() == pytest.approx([bulk.min(), tail.min()])
+        assert row["rhat"] == pytest.approx(rhat.max(), rel=1e-9)
+        assert row["ess"] < 0.8 * max(bulk.min(), tail.min())
+
+
+@pytest.mark.parametrize("stuck", ["north", "south"])
+def test_one_agent_of_unknown_convergence_is_not_hidden_by_the_others(stuck):
+    posterior = normal_draws()
+    posterior["sigma"].loc[{"agent": stuck}] = 1.0
+    answer = check(posterior)
+    assert np.isnan(answer.table.loc["sigma", "rhat"])
+    assert answer.table.loc["sigma", "rhat_agent"] == stuck
+    assert "Convergence of sigma is unknown" in answer.problems[0]
+    assert not answer.table.drop("sigma")["rhat"].isna().any()
 
 
 def test_draws_that_do_not_vary_are_no_evidence():
