@@ -221,10 +221,86 @@ def test_auto_takes_metropolis_where_proximal_steps_would_be_short():
     assert isinstance(tune(mild, network, exactness="metropolis").sampler, Metropolis)
 
 
+def waves_for(network, directions, step):
+    """Amplitudes of `wavy_problem` for which the floor of rho leaves just this step.
+
+    Tilted, agent i has the curvature s_i + a w_i (1 - cos(1.5 z)): the smallest a at which
+    one of them at one of the points is -rho d_i, with rho = 1 / (4 |E| step).
+    """
+    any_problem = wavy_problem(directions)
+    with jax.enable_x64(True):
+        frame = any_problem.affine(np.zeros(1), np.eye(1))
+        points = shared_points(frame.agents(network), POINTS)
+    falls = -np.asarray(directions) * (1 - np.cos(1.5 * points))  # (point, agent)
+    wanted = network.degrees / (4 * network.num_edges * step) + shares(network)
+    return np.min((wanted / np.where(falls > 0, falls, np.nan))[falls > 0]) * np.array(directions)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left", "kind"),
+    [
+        (STEP, 0.102, st.DADMMS),
+        (STEP, 0.098, Metropolis),
+        (STEP, 0.05, Metropolis),
+        (0.5, 0.102, st.DADMMS),
+        (0.5, 0.098, Metropolis),
+        (0.05, 0.041, st.DADMMS),
+        (0.05, 0.039, Metropolis),
+    ],
+)
+def test_auto_takes_metropolis_where_a_draw_would_take_more_than_twenty_rounds(wanted, left, kind):
+    """An eta below 0.1, or where less than 0.125 is wanted below 0.8 of that."""
+    network = st.Network.path(3)
+    problem = wavy_problem(waves_for(network, [1, -2, 1], left))
+    chosen = tune(problem, network, step=wanted)
+    assert chosen.step == pytest.approx(left, rel=1e-6)
+    assert isinstance(chosen.sampler, kind)
+
+
 def test_curvature_noise_is_for_iterates():
     for noise in ("curvature", "coherent-curvature"):
         with pytest.raises(ValueError, match="take output='iterate' with it"):
             st.DADMMS(1.0, noise=noise)
+
+
+# The step length of Metropolis
+
+
+def transcribed_length(decision, waves):
+    """b^2 times what a tenth of the candidates are taken with or less, at its largest.
+
+    In NumPy on `wavy_problem`, tilted, in the coordinates that it has: all agents carry their
+    share of N(0, 1), so that phi_i is a wave less its own curvature at 0.
+    """
+    points, noise = np.random.default_rng(0).standard_normal((2, POINTS))
+    points, lengths = 1.25 * points, 2.0 ** -(np.arange(1, 13) / 2)
+
+    def energies(z):
+        shape = np.cos(1.5 * z) / 1.5**2 + z**2 / 2
+        return np.multiply.outer(np.asarray(waves), shape)
+
+    paces = []
+    for b in lengths:
+        changes = energies(np.sqrt(1 - b**2) * points + b * noise) - energies(points)
+        if decision == "factorised":
+            chance = np.exp(-np.maximum(changes, 0)).prod(axis=0)
+        else:
+            chance = np.exp(-np.maximum(changes.sum(axis=0), 0))
+        paces.append(b**2 * np.quantile(chance, 0.1))
+    return lengths[np.argmax(paces)]
+
+
+def test_step_lengths_are_those_at_which_the_decision_itself_is_fastest():
+    """The waves cancel in the sum, and every one of them may veto."""
+    network, waves = st.Network.path(3), [3, -6, 3]
+    problem = wavy_problem(waves)
+    vote, total = (
+        tune(problem, network, exactness=rung).sampler.step_length
+        for rung in ("metropolis-vote", "metropolis")
+    )
+    assert vote == pytest.approx(transcribed_length("factorised", waves))
+    assert total == pytest.approx(transcribed_length("sum", waves))
+    assert vote < total
 
 
 # Many parameters

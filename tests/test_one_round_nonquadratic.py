@@ -1,4 +1,4 @@
-"""The samplers with proximal steps against NumPy, on potentials that are neither quadratic nor convex.
+"""Samplers with proximal steps against NumPy, where potentials are not quadratic and not convex.
 
 Agent i has f_i(x) = x'A_i x / 2 - b_i'x + w_i cos(v_i'x), whose derivatives are written out below:
 the transcriptions share nothing with the package but the noise. They run in the model's own
@@ -185,9 +185,7 @@ def test_coherent_curvature_noise_has_the_hessian_where_the_agent_is(coordinates
 
     wanted, _ = transcribed_admm(potentials, start[1], kick)
     sampler = st.DADMMS(RHO, noise="coherent-curvature", output="iterate")
-    np.testing.assert_allclose(
-        simulated(sampler, problem, start), wanted, rtol=0, atol=ACCURACY
-    )
+    np.testing.assert_allclose(simulated(sampler, problem, start), wanted, rtol=0, atol=ACCURACY)
 
 
 @in_both_coordinates

@@ -100,9 +100,16 @@ def test_shards_keep_their_rows_and_padding_weighs_nothing():
     assert problem.sites == sorted(set(sites))
     assert problem.num_rows.sum() == 100
     assert problem.num_rows.min() < problem.num_rows.max() / 5
-    for site in problem.sites:
-        alone = problem.alone(site)
-        np.testing.assert_array_equal(alone.shards[site]["x"], X[sites == site])
+    with jax.enable_x64(True):
+        agents = problem.agents()
+    for i, site in enumerate(problem.sites):
+        own = X[sites == site]
+        np.testing.assert_array_equal(problem.alone(site).shards[site]["x"], own)
+        weights, rows = np.asarray(agents.row_weights[i]), np.asarray(agents.rows["x"][i])
+        assert weights.tolist() == [1.0] * len(own) + [0.0] * (len(weights) - len(own))
+        np.testing.assert_array_equal(rows[weights > 0], own)
+        np.testing.assert_array_equal(rows[weights == 0], np.tile(own[0], (sum(weights == 0), 1)))
+    np.testing.assert_array_equal(agents.num_rows, problem.num_rows)
 
 
 def test_gradients_and_hessians_of_padded_agents_are_those_of_their_own_rows():
@@ -183,6 +190,24 @@ def test_whole_numbers_do_not_overflow():
     np.testing.assert_allclose(problem.hessians(np.zeros(2))[0], 7500 + np.eye(2))
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 3)], ids=["diagonal", "matrix"])
+@pytest.mark.parametrize("lead", [(), (4,), (2, 5)], ids=str)
+def test_other_coordinates_there_and_back(shape, lead):
+    """x = centre + scale z, and the z of such an x is the one that it came from."""
+    rng = np.random.default_rng(1)
+    problem = gaussian(np.eye(3)[None])
+    centre, scale, z = rng.normal(size=3), rng.normal(size=shape), rng.normal(size=(*lead, 3))
+    moved = problem.affine(centre, scale)
+    x = moved.constrain(z)["x"]
+    matrix = np.diag(scale) if len(shape) == 1 else scale
+    np.testing.assert_allclose(x, centre + z @ matrix.T, rtol=1e-12, atol=1e-12)
+    back = moved.frame.from_original(x)
+    np.testing.assert_allclose(back, z, rtol=1e-9, atol=1e-9)
+    if lead == ():
+        np.testing.assert_allclose(moved.unconstrain({"x": x}), z, rtol=1e-9, atol=1e-9)
+        assert moved.potential(z) == pytest.approx(problem.potential(x), rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("linear", "quadratic", "message"),
     [
@@ -204,26 +229,6 @@ def test_structure_is_claimed_only_where_the_flat_vector_is_beta():
     problem = st.Problem(Bernoulli(), lambda p: -p["beta"].sum(), parameters, rows)
     with jax.enable_x64(True):
         assert not problem.agents().has_structure
-
-
-def test_minibatch_gradients_are_unbiased():
-    """Mean over many batches against the full gradient, with the standard error of that mean."""
-    X, y, sites = logistic_rows(120)
-    problem = st.models.logistic_regression(X, y, sites)
-    z = jnp.array([0.2, -0.4, 0.9])
-    with jax.enable_x64(True):
-        z = jnp.asarray(z, float)
-        for agent in range(problem.num_agents):
-            one = jax.tree.map(lambda a, i=agent: a[i], problem.agents())
-            keys = jax.random.split(jax.random.key(agent), 4000)
-            estimate = jax.vmap(
-                lambda key, one=one: jax.grad(one.batch_potential)(
-                    z, jax.random.randint(key, (3,), 0, one.num_rows)
-                )
-            )(keys)
-            error = estimate.mean(axis=0) - one.gradient(z)
-            spread = estimate.std(axis=0) / np.sqrt(4000)
-            assert np.all(np.abs(error) <= 5 * spread + 1e-12)
 
 
 def test_quadratic_problems_match_their_rows():

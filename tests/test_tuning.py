@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import jax
@@ -38,6 +39,34 @@ def test_sums_are_right_and_the_same_in_every_bit(graph):
     assert all(np.array_equal(total[0], copy) for copy in total)
     levels = nx.single_source_shortest_path_length(network.graph, network.nodes[0])
     assert gossip.level.tolist() == [levels[node] for node in network.nodes]
+
+
+@pytest.mark.parametrize("graph", [*GRAPHS, "from the middle"])
+def test_everybody_hears_the_largest_wherever_it_is(graph):
+    """Also those at opposite ends of a network with agent 0 in its middle."""
+    middle = nx.Graph([(0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (5, 6)])
+    network = st.Network({**GRAPHS, "from the middle": middle}[graph])
+    values = np.random.default_rng(1).normal(size=(network.size, network.size))
+    values[np.diag_indices(network.size)] = 10.0 + np.arange(network.size)  # column k: agent k's
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        before = dataclasses.replace(gossip.ledger)
+        heard = gossip.max(values)
+    np.testing.assert_array_equal(heard, np.tile(values.max(axis=0), (network.size, 1)))
+    levels = nx.single_source_shortest_path_length(network.graph, network.nodes[0])
+    rounds, links = 2 * max(levels.values()), 2 * network.num_edges
+    assert gossip.ledger.rounds - before.rounds == rounds
+    assert gossip.ledger.messages - before.messages == rounds * links
+    assert gossip.ledger.floats - before.floats == rounds * links * network.size
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_flood_brings_agent_0s_value_to_everybody(graph):
+    network = st.Network(GRAPHS[graph])
+    values = np.random.default_rng(1).normal(size=(network.size, 2, 3))
+    with jax.enable_x64(True):
+        flooded = Gossip(network).flood(values)
+    np.testing.assert_array_equal(flooded, np.broadcast_to(values[:1], values.shape))
 
 
 def test_the_ledger_counts_rounds_messages_and_floats():

@@ -228,6 +228,86 @@ def test_a_diagonal_metric_needs_variances_alone(monkeypatch):
     assert np.all((ratio > 1 / warmup.TOLERATED) & (ratio < warmup.TOLERATED))
 
 
+def pilot_of(mean, covariance, effective=500.0, points=None):
+    points = np.zeros((1, len(mean))) if points is None else points
+    return warmup.Pilot(np.asarray(mean), np.asarray(covariance), effective, points, 10.0, 0.0)
+
+
+@pytest.mark.parametrize("covariance", [np.ones(2), np.eye(2)], ids=["diagonal", "matrix"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_mean_far_from_the_centre_does_not_fit(covariance, sign):
+    """Farther than 0.4 sd, beyond three standard errors of 1/sqrt(n) each."""
+    limit = 0.4 + 3 / np.sqrt(500)
+    assert warmup.fits(pilot_of([0.0, sign * 0.99 * limit], covariance))
+    assert not warmup.fits(pilot_of([0.0, sign * 1.01 * limit], covariance))
+    assert not warmup.fits(pilot_of([sign * 1.01 * limit, 0.0], covariance))
+
+
+@pytest.mark.parametrize(
+    ("count", "dim", "enough"), [(99, 60, False), (100, 60, True), (3, 2, False)]
+)
+def test_so_many_effective_draws_are_needed(count, dim, enough):
+    """2 d of them or 100; their eigenvalues may then spread as far as chance spreads them."""
+    assert warmup.fits(pilot_of(np.zeros(dim), np.eye(dim), float(count))) is enough
+
+
+def test_one_eigenvalue_beyond_chance_and_tolerance_does_not_fit():
+    """Eq. (1), with d = 2 and n = 500."""
+    turn, edge = np.array([[0.6, -0.8], [0.8, 0.6]]), np.sqrt(2 / 500)
+    low, high = (1 - edge) ** 2 / 1.5, (1 + edge) ** 2 * 1.5
+
+    def fits(variance):
+        return warmup.fits(pilot_of(np.zeros(2), turn @ np.diag([1.0, variance]) @ turn.T))
+
+    within, beyond = (1.01 * low, 0.99 * high), (0.99 * low, 1.01 * high)
+    assert all(fits(variance) for variance in within)
+    assert not any(fits(variance) for variance in beyond)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "diagonal"])
+def test_new_coordinates_have_the_mean_and_the_spread_of_a_pilot(kind, monkeypatch):
+    """Eq. (2), and the pilot's points are the same points in the new coordinates."""
+    if kind == "diagonal":
+        monkeypatch.setattr(mode, "DENSE_DIMENSION", 1)
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    tuning, random, n = tune(problem, network), np.random.default_rng(0), 40.0
+    mean, points = np.array([1.0, -2.0, 0.5]), random.normal(size=(7, 3))
+    root = random.normal(size=(3, 3))
+    covariance = root @ root.T if kind == "matrix" else np.array([0.5, 2.0, 3.0])
+    used, retuned = [], warmup.retuned
+
+    def seen(*arguments):
+        used.append(arguments[-1])
+        return retuned(*arguments)
+
+    monkeypatch.setattr(warmup, "retuned", seen)
+    with jax.enable_x64(True):
+        found = pilot_of(mean, covariance, n, points)
+        new = warmup.moved(problem, tuning, Gossip(network), found)
+    as_matrix = np.diag if kind == "diagonal" else np.asarray
+    before, after = as_matrix(tuning.scale), as_matrix(new.scale)
+    np.testing.assert_allclose(new.centre, tuning.centre + before @ mean, rtol=1e-12)
+    shrunk = (n * as_matrix(covariance) + 10 * np.eye(3)) / (n + 10)
+    np.testing.assert_allclose(after @ after.T, before @ shrunk @ before.T, rtol=1e-10, atol=1e-14)
+    same = tuning.centre + points @ before.T
+    np.testing.assert_allclose(new.centre + used[0] @ after.T, same, rtol=1e-9)
+    assert new.pilots == tuning.pilots + 1
+
+
+def test_a_centre_that_is_off_is_moved_to_where_the_draws_are():
+    """Two sd from the posterior's mean; a pilot brings it to where another would leave it."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    first, (mean, _) = tune(problem, network), problem.exact_posterior()
+    off = first.centre + first.scale @ np.array([2.0, 0.0, 0.0])
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        wrong = warmup.tuned_at(problem, gossip, off, first.scale, first.step, "auto", 0)
+    better = warmup.warm_up(problem, wrong, network, seed=0)
+    assert better.pilots == 1
+    errors = np.linalg.solve(better.scale, better.centre - mean)
+    assert np.abs(errors).max() < 0.4
+
+
 @pytest.mark.parametrize(("variances", "fits"), [((1.0, 1.2), True), ((1.0, 2.5), False)])
 def test_variances_are_judged_one_by_one(variances, fits):
     found = warmup.Pilot(np.zeros(2), np.array(variances), 500.0, np.zeros((1, 2)), 10.0, 0.0)
