@@ -13,8 +13,11 @@ import pytest
 import starlings as st
 from conftest import unequal_linear_problem
 from starlings import proximal
-from starlings.proximal import Objective, eliminate, minimise, proximal_point, tolerance
+from starlings.proximal import Objective, eliminate, minimise, proximal_point
 from starlings.tuning import tune
+
+ACCEPTED = {dtype: float(np.finfo(dtype).eps) ** (1 / 3) for dtype in (np.float64, np.float32)}
+"""The largest residual of a step that converged: 6e-6 in double precision, 5e-3 in single."""
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +50,7 @@ def test_closed_form_and_newton_agree_on_quadratics(curvature):
         np.testing.assert_allclose(slope, 0.0, atol=1e-8 * max(1, curvature))
         np.testing.assert_allclose(newton.point, exact.point, rtol=1e-9, atol=1e-11)
         assert newton.iterations <= 2
-        assert newton.residual <= tolerance(np.float64)
+        assert newton.residual <= ACCEPTED[np.float64]
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -56,7 +59,7 @@ def test_newton_reaches_the_optimum_from_far(logistic_problem, dense, start, mon
     monkeypatch.setattr(proximal, "DENSE_DIMENSION", 100 if dense else 0)
     for index in range(logistic_problem.num_agents):
         found, slope = solve(logistic_problem, 0.5, np.ones(3), np.full(3, start), index)
-        assert found.residual <= tolerance(np.float64)
+        assert found.residual <= ACCEPTED[np.float64]
         assert np.abs(slope).max() < 1e-6
 
 
@@ -64,7 +67,7 @@ def test_zero_curvature_finds_the_local_mode(logistic_problem):
     """No neighbours: the argmin of f_i itself, even from one row and a share of the prior."""
     for index in range(logistic_problem.num_agents):
         found, slope = solve(logistic_problem, 0.0, np.zeros(3), np.zeros(3), index)
-        assert found.residual <= tolerance(np.float64)
+        assert found.residual <= ACCEPTED[np.float64]
         assert np.abs(slope).max() < 1e-6
 
 
@@ -82,7 +85,7 @@ def test_a_saddle_does_not_stop_it(dense, monkeypatch):
     """At the start the Hessian of the double well is negative definite."""
     monkeypatch.setattr(proximal, "DENSE_DIMENSION", 100 if dense else 0)
     found, slope = solve(double_well(), 0.1, np.array([0.1, -0.2, 0.3]), np.full(3, 0.01))
-    assert found.residual <= tolerance(np.float64)
+    assert found.residual <= ACCEPTED[np.float64]
     assert np.abs(slope).max() < 1e-6
     np.testing.assert_allclose(np.abs(found.point), 1.0, atol=0.05)
 
@@ -129,7 +132,7 @@ def test_secants_in_tuned_coordinates_find_what_newton_finds():
     found, by_newton, slope, bend = both(agents, curvature, linear, starts)
     np.testing.assert_allclose(slope, 0.0, atol=1e-10)
     np.testing.assert_allclose(found.point, by_newton, atol=1e-10)
-    assert found.residual.max() <= tolerance(np.float64)
+    assert found.residual.max() <= ACCEPTED[np.float64]
     assert bend.min() > 0
 
 
@@ -158,7 +161,7 @@ def test_secants_in_single_precision():
         single = jax.tree.map(lambda a: a[2], tuned.agents(network, np.dtype("float32")))
         found = solve_all(single, jnp.float32(1.0), *map(jnp.float32, (linear, starts)))
     assert found.point.dtype == np.float32
-    assert found.residual.max() <= tolerance(np.float32)
+    assert found.residual.max() <= ACCEPTED[np.float32]
     np.testing.assert_allclose(found.point, right.point, atol=2e-5)
 
 
@@ -181,7 +184,7 @@ def test_secants_from_a_wrong_curvature_and_a_saddle(curvature):
         return 5 * jnp.sum((z**2 - 1.0) ** 2) - jnp.array([0.1, -0.2, 0.3]) @ z
 
     found = minimise(Objective.of(wells), jnp.full(3, 0.01), curvature=jnp.asarray(curvature))
-    assert found.residual <= tolerance(np.float64)
+    assert found.residual <= ACCEPTED[np.float64]
     np.testing.assert_allclose(jax.grad(wells)(found.point), 0.0, atol=1e-9)
     assert np.linalg.eigvalsh(jax.hessian(wells)(found.point))[0] > 0
 
@@ -191,7 +194,7 @@ def test_unbounded_objectives_leave_their_residual(curvature):
     """A potential without a minimum: the residual says so instead of a silent point."""
     objective = Objective.of(lambda z: -jnp.sum(jnp.exp(z)))
     found = minimise(objective, jnp.zeros(2), curvature=curvature)
-    bad = ~(found.residual <= tolerance(np.float64))
+    bad = ~(found.residual <= ACCEPTED[np.float64])
     assert bad
 
 
@@ -200,10 +203,36 @@ def test_not_finite_objectives_leave_their_residual(curvature):
     objective = Objective.of(lambda z: jnp.sum(jnp.log(z)))
     found = minimise(objective, -jnp.ones(2), curvature=curvature)
     assert found.iterations <= 2, "nobody waits for what is not a number"
-    assert not found.residual <= tolerance(np.float64)
+    assert not found.residual <= ACCEPTED[np.float64]
 
 
-def test_the_runtime_stops_on_an_unconverged_step():
+def kinked_problem():
+    """|x| at "south", and x^2 / 2 at the others: a proximal step across the kink never ends.
+
+    Everything stays finite and small, so that nothing but the residual tells.
+    """
+
+    def log_likelihood(p, row):
+        return -row["kink"] * jnp.abs(p["x"]) - (1 - row["kink"]) * p["x"] ** 2 / 2
+
+    kinks = {"north": 0.0, "south": 1.0, "west": 0.0}
+    shards = {site: {"kink": [kink]} for site, kink in kinks.items()}
+    return st.Problem(log_likelihood, lambda p: 0.0, {"x": ()}, shards)
+
+
+@pytest.mark.parametrize("make", [st.DADMMS, st.MidpointADMMS, st.CADMM])
+@pytest.mark.parametrize(("burn_in", "thin"), [(0, 1), (30, 1), (0, 7)])
+def test_the_runtime_stops_on_an_unconverged_step(make, burn_in, thin):
+    text = (
+        r"agent 'south' diverged in round \d+ of chain 0: its proximal step did not converge. "
+        "The likely cause is a potential that is not smooth"
+    )
+    how = {"draws": 30, "chains": 1, "burn_in": burn_in, "thin": thin, "initial": 1.0}
+    with pytest.raises(st.DivergenceError, match=text):
+        st.sample(kinked_problem(), st.Network.path(3), make(0.5), **how)
+
+
+def test_a_potential_without_a_lower_bound_stops_the_run():
     problem = st.Problem(
         lambda p, row: jnp.exp(p["x"] * row["s"]),
         lambda p: 0.0,
@@ -214,6 +243,35 @@ def test_the_runtime_stops_on_an_unconverged_step():
         st.sample(problem, st.Network.path(2), st.DADMMS(rho=0.01), draws=50, chains=1)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_newton_leaves_no_more_than_the_square_of_what_it_stops_at(dtype):
+    """phi(z) = exp(z) + z^2 / 2 - 4 z, from a thousand starts.
+
+    It stops where the decrement is at most eps^(1/3), and makes one step more. With phi2 and phi3
+    the derivatives at the optimum, a step from a small decrement e leaves phi3 / (2 phi2^(3/2)) e^2
+    (to the first order, hence the 1.1), beside some roundings.
+    """
+    eps, starts = float(np.finfo(dtype).eps), np.linspace(-1.0, 4.0, 1000)
+
+    def phi(z):
+        return jnp.sum(jnp.exp(z) + z**2 / 2 - 4.0 * z)
+
+    with jax.enable_x64(dtype == np.float64):
+        solve_all = jax.jit(jax.vmap(lambda start: minimise(Objective.of(phi), start[None])))
+        found = solve_all(jnp.asarray(starts, dtype))
+        points, residuals = (np.asarray(a, float).ravel() for a in (found.point, found.residual))
+    optimum = 1.0
+    for _ in range(50):
+        optimum -= (np.exp(optimum) + optimum - 4.0) / (np.exp(optimum) + 1)
+    bend = np.exp(optimum) + 1
+    left = np.abs(points - optimum) * np.sqrt(bend)
+    of_square = 1.1 * np.exp(optimum) / (2 * bend**1.5)
+    assert residuals.max() <= ACCEPTED[dtype]
+    assert np.all(left <= of_square * residuals**2 + 10 * eps)
+    assert left.max() <= of_square * ACCEPTED[dtype] ** 2 + 10 * eps
+    assert residuals.max() > 0.1 * ACCEPTED[dtype], "some stopped just there"
+
+
 def test_large_dimension_takes_the_matrix_free_path():
     """d = 150 logistic regression: no Hessian is formed, and the optimum is the dense one."""
     random = np.random.default_rng(0)
@@ -221,7 +279,7 @@ def test_large_dimension_takes_the_matrix_free_path():
     y = (random.random(80) < 0.5).astype(float)
     problem = st.models.logistic_regression(X, y, np.zeros(80, int))
     found, slope = solve(problem, 1.0, random.normal(size=150), np.zeros(150))
-    assert found.residual <= tolerance(np.float64)
+    assert found.residual <= ACCEPTED[np.float64]
     assert np.abs(slope).max() < 1e-6
     traced = jax.make_jaxpr(proximal_point)(agent_of(problem), 1.0, jnp.zeros(150), jnp.zeros(150))
     assert "150,150" not in str(traced)

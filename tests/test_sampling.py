@@ -10,9 +10,15 @@ import pytest
 import xarray as xr
 
 import starlings as st
-from conftest import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
-from starlings.proximal import tolerance
+from conftest import (
+    irregular_graph,
+    logistic_rows,
+    paper_problem,
+    unequal_linear_problem,
+    wavy_problem,
+)
 from starlings.runtimes import pacing, vectorised
+from starlings.runtimes.recording import Schedule
 from starlings.runtimes.trouble import retraced
 from starlings.sampling import InterruptedWarning
 
@@ -47,7 +53,7 @@ def test_sample_stats_count_messages_and_bytes(result):
     np.testing.assert_array_equal(stats["messages_sent"][0, :, 0], 2 * rounds)
     np.testing.assert_array_equal(stats["bytes_sent"], 4 * 8 * stats["messages_sent"])
     assert (stats["disagreement"] > 0).all()
-    assert 0 <= float(stats["local_residual"].max()) <= tolerance(np.float64)
+    assert 0 <= float(stats["local_residual"].max()) <= np.finfo(float).eps ** (1 / 3)
 
 
 def test_disagreement_is_the_spread_of_the_agents():
@@ -57,6 +63,39 @@ def test_disagreement_is_the_spread_of_the_agents():
     x = result.posterior["beta"].values
     spread = np.sqrt(((x - x.mean(axis=2, keepdims=True)) ** 2).sum(axis=3).mean(axis=2))
     np.testing.assert_allclose(result.sample_stats["disagreement"], spread, rtol=1e-10)
+
+
+def test_progress_tells_the_mean_disagreement_of_all_chains(monkeypatch):
+    """The chains differ: one has its agents at one point, another far apart."""
+    monkeypatch.setattr(pacing, "CHUNK_SECONDS", 1e-9)
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    start = np.random.default_rng(0).normal(size=(3, 6, 3)) * np.array([0, 1, 50])[:, None, None]
+    told = {}
+    with jax.enable_x64(True):
+        agents, plan = problem.agents(network), Schedule(draws=40)
+        run = (st.DSGLD(1e-3), agents, network, jax.numpy.asarray(start), 0, plan)
+        x = vectorised.run(*run, progress=told.__setitem__).joined().position
+    apart = np.sqrt(((x - x.mean(axis=2, keepdims=True)) ** 2).sum(axis=3).mean(axis=2))
+    assert len(told) > 1
+    for done, value in told.items():
+        assert value == pytest.approx(apart[done - 1].mean(), rel=1e-12)
+        assert len(set(apart[done - 1])) == 3
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+def test_residuals_are_the_largest_since_the_draw_before(chains):
+    problem, network = wavy_problem([0.3, -0.5, 0.2]), st.Network.path(3)
+    settings = {"chains": chains, "burn_in": 0, "seed": 2, "check": False}
+    every, fifth = (
+        st.sample(problem, network, st.DADMMS(1.0), draws=60 // thin, thin=thin, **settings)
+        for thin in (1, 5)
+    )
+    residuals = every.sample_stats["local_residual"].values.reshape(chains, 12, 5, 3)
+    np.testing.assert_allclose(
+        fifth.sample_stats["local_residual"], residuals.max(axis=2), rtol=1e-6, atol=1e-15
+    )
+    assert (residuals.max(axis=2) > 2 * residuals[:, :, -1]).any()
+    assert residuals.max() <= np.finfo(float).eps ** (1 / 3)
 
 
 def test_attributes_say_how_it_was_made(result):
