@@ -151,6 +151,12 @@ def test_what_is_no_real_number_is_refused(number):
         linear(X.assign(dose=column))
 
 
+def test_rows_of_different_lengths_are_refused():
+    for x, y in (([[1.0], [1.0, 2.0]], [1.0, 2.0]), ([[1.0], [2.0]], [1.0, [2.0, 3.0]])):
+        with pytest.raises(ValueError, match="`X` or `y` has rows of different lengths"):
+            linear(x, y, ["a", "b"])
+
+
 def test_columns_that_are_called_alike_are_refused():
     with pytest.raises(ValueError, match="`X` has more than one column '1'"):
         linear(X.set_axis([1, "1"], axis=1))

@@ -324,17 +324,17 @@ def _simulators(problem: Problem) -> tuple[Any, Any]:
 def _design(X: Any, y: Any, sites: Any) -> tuple[dict[str, np.ndarray], tuple[str, ...] | None]:
     """X and y as float rows, and the names of the columns where X is a table."""
     try:
-        table = X if isinstance(X, pd.DataFrame) else np.asarray(X)
+        table, shape = X if isinstance(X, pd.DataFrame) else np.asarray(X), np.shape(y)
     except ValueError:
-        raise ValueError("`X` has rows of different lengths.") from None
+        raise ValueError("`X` or `y` has rows of different lengths.") from None
     if table.ndim != 2:
         raise ValueError(f"`X` must be a table of rows and columns, got shape {table.shape}.")
     if table.shape[1] == 0:
         raise ValueError("`X` has no columns; a regression needs at least one.")
-    if np.shape(y) != (len(table),):
+    if shape != (len(table),):
         raise ValueError(
             f"`y` must have one outcome for each of the {len(table)} rows of `X`, "
-            f"got shape {np.shape(y)}."
+            f"got shape {shape}."
         )
     check_same_index({"`X`": X, "`y`": y, "`sites`": sites})
     labels = _labels(X)
