@@ -76,7 +76,7 @@ def logistic() -> tuple[st.Problem, st.Network]:
     shift = random.normal(size=(8, 3))
     X = np.column_stack([np.ones(len(sites)), random.normal(size=(len(sites), 3)) + shift[sites]])
     y = (random.logistic(size=len(sites)) < X @ [-0.5, 1.0, -0.7, 0.4]).astype(float)
-    return st.models.logistic_regression(X, y, sites), st.Network.ring(8)
+    return st.models.logistic_regression(X, y, sites, intercept=False), st.Network.ring(8)
 
 
 def skewed() -> tuple[st.Problem, st.Network]:
@@ -85,7 +85,7 @@ def skewed() -> tuple[st.Problem, st.Network]:
     x, sites = np.repeat([1.0, -0.3, 2.0, -0.2, 1.5], sizes), np.repeat(np.arange(5), sizes)
     y = np.zeros(15)
     y[[0, 5]] = 1.0
-    return st.models.poisson_regression(x[:, None], y, sites), st.Network.ring(5)
+    return st.models.poisson_regression(x[:, None], y, sites, intercept=False), st.Network.ring(5)
 
 
 CASES: dict[str, Callable[[], tuple[st.Problem, st.Network]]] = {
@@ -224,7 +224,10 @@ def ballot(sites: int, tilted: bool) -> Ballot:
     X = random.normal(size=(128, 8))
     y = (random.logistic(size=128) < X.sum(axis=1)).astype(float)
     site = np.argsort(np.argsort(X[:, 0])) * sites // 128
-    problem, network = st.models.logistic_regression(X, y, site), st.Network.ring(sites)
+    problem, network = (
+        st.models.logistic_regression(X, y, site, intercept=False),
+        st.Network.ring(sites),
+    )
     network = network.matched_to(problem.sites)
     tuning = tune(problem, network)
     moved = tuning.problem(problem) if tilted else problem.affine(tuning.centre, tuning.scale)

@@ -60,9 +60,9 @@ def problem_of(kind: str) -> st.Problem:
     X = rng.normal(size=(len(sites), 3))
     if kind == "linear":
         y = X.sum(axis=1) + rng.normal(size=len(sites))
-        return st.models.linear_regression(X, y, sites, noise_std=1.0)
+        return st.models.linear_regression(X, y, sites, noise_std=1.0, intercept=False)
     y = rng.random(len(sites)) < 1 / (1 + np.exp(-X.sum(axis=1)))
-    return st.models.logistic_regression(X, y.astype(float), sites)
+    return st.models.logistic_regression(X, y.astype(float), sites, intercept=False)
 
 
 def draws_of(problem: st.Problem, network: st.Network, sampler: str) -> st.Result:

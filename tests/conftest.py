@@ -24,7 +24,7 @@ def paper_problem(agents: int, rows: int = 50) -> st.Problem:
         y.append(X[-1] @ truth + random.normal(0, 4.0, size=rows))
     sites = np.repeat(np.arange(agents), rows)
     return st.models.linear_regression(
-        np.vstack(X), np.hstack(y), sites, noise_std=4.0, prior_var=10.0
+        np.vstack(X), np.hstack(y), sites, noise_std=4.0, prior_var=10.0, intercept=False
     )
 
 
@@ -40,7 +40,7 @@ def unequal_linear_problem(seed: int = 3) -> st.Problem:
     sites = np.repeat(np.arange(6), sizes)
     X = random.normal(size=(len(sites), 3))
     y = X @ [1.0, -2.0, 0.5] + random.normal(size=len(sites))
-    return st.models.linear_regression(X, y, sites, noise_std=1.0, prior_var=5.0)
+    return st.models.linear_regression(X, y, sites, noise_std=1.0, prior_var=5.0, intercept=False)
 
 
 def logistic_rows(rows: int = 240, seed: int = 5):
@@ -54,7 +54,7 @@ def logistic_rows(rows: int = 240, seed: int = 5):
 
 @pytest.fixture
 def logistic_problem() -> st.Problem:
-    return st.models.logistic_regression(*logistic_rows())
+    return st.models.logistic_regression(*logistic_rows(), intercept=False)
 
 
 def skewed_problem():
@@ -67,7 +67,7 @@ def skewed_problem():
     x, sites = np.repeat([1.0, -0.3, 2.0, -0.2, 1.5], sizes), np.repeat(np.arange(5), sizes)
     y = np.zeros(15)
     y[[0, 5]] = 1.0
-    return st.models.poisson_regression(x[:, None], y, sites)
+    return st.models.poisson_regression(x[:, None], y, sites, intercept=False)
 
 
 def unequal_poisson_problem():
@@ -76,7 +76,7 @@ def unequal_poisson_problem():
     sites = np.repeat(np.arange(6), [1, 25, 2, 9, 14, 3])
     X = np.column_stack([np.ones(len(sites)), random.normal(size=(len(sites), 2))])
     y = random.poisson(np.exp(X @ [0.3, 0.5, -0.4])).astype(float)
-    return st.models.poisson_regression(X, y, sites)
+    return st.models.poisson_regression(X, y, sites, intercept=False)
 
 
 def wavy(p, row):

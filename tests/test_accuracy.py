@@ -200,7 +200,7 @@ def known() -> data.Case:
     X = pd.DataFrame(random.normal(size=(60, 2)), columns=["age", "dose"])
     y = X @ [1.0, -2.0] + random.normal(size=60)
     sites = np.repeat(["a", "b", "c"], [5, 15, 40])
-    problem = st.models.linear_regression(X, y, sites, noise_std=1.0)
+    problem = st.models.linear_regression(X, y, sites, noise_std=1.0, intercept=False)
     return data.Case("Known", "wards", 60, "linear regression", problem, "made up")
 
 

@@ -16,7 +16,7 @@ X = np.random.default_rng(0).normal(size=(12, 2))
 Y = X @ [1.0, -1.0]
 SITES = np.repeat(["a", "b", "c"], 4)
 LABELS = (Y > 0).astype(float)
-LINEAR = st.models.linear_regression(X, Y, SITES, noise_std=1.0)
+LINEAR = st.models.linear_regression(X, Y, SITES, noise_std=1.0, intercept=False)
 RING = st.Network.ring(3)
 
 
@@ -152,9 +152,11 @@ def test_shards(shards, error, text):
 
 
 def test_a_likelihood_of_several_numbers():
-    problem = problem_of([{"y": [[1.0, 2.0]]}] * 3, lambda p, row: -((row["y"] - p["m"]) ** 2))
+    def build():
+        return problem_of([{"y": [[1.0, 2.0]]}] * 3, lambda p, row: -((row["y"] - p["m"]) ** 2))
+
     text = "`log_likelihood` must return one number for a row, got shape (2,)"
-    refuses(ValueError, text, lambda: draw(problem=problem))
+    refuses(ValueError, text, build)
 
 
 PARAMETERS = {
@@ -206,7 +208,7 @@ MODELS = {
     ),
     "half a count": (lambda: poisson(X, changed(LABELS, 0, 0.5), SITES), "got 0.5 in row 0"),
     "flat X": (lambda: linear(Y, Y, SITES), "`X` must be a table of rows and columns, got shape"),
-    "no columns": (lambda: linear(X[:, :0], Y, SITES), "`X` has no columns"),
+    "no columns": (lambda: linear(X[:, :0], Y, SITES, intercept=False), "`X` has no columns"),
     "short y": (lambda: linear(X, Y[:5], SITES), "`y` must have one outcome for each of the 12"),
     "short sites": (lambda: linear(X, Y, SITES[:5]), "`sites` has 5 labels but 'x' has 12 rows"),
     "square sites": (lambda: linear(X, Y, X), "`sites` must be one label per row"),

@@ -275,7 +275,7 @@ def test_simulated_outcomes_have_the_law_of_the_likelihood(name):
 def test_parameters_are_drawn_from_the_prior():
     X, sites = np.ones((2, 1)), ["a", "b"]
     problem = st.models.student_t_regression(
-        X, [0.0, 1.0], sites, prior_var=4.0, noise_prior_std=3.0
+        X, [0.0, 1.0], sites, prior_var=4.0, noise_prior_std=3.0, intercept=False
     )
     rng = np.random.default_rng(0)
     truths = [simulate(problem, rng)[0] for _ in range(400)]
@@ -292,7 +292,9 @@ def test_what_cannot_be_simulated_is_refused():
     with pytest.raises(ValueError, match=r"write `simulate\(rng\)` for this model"):
         simulate(own, rng)
     either_sign = [[1e6], [-1e6]]
-    wide = st.models.poisson_regression(either_sign, [1.0, 1.0], ["a", "a"], prior_var=100.0)
+    wide = st.models.poisson_regression(
+        either_sign, [1.0, 1.0], ["a", "a"], prior_var=100.0, intercept=False
+    )
     with pytest.raises(ValueError, match=r"a Poisson mean of exp\(.*smaller `prior_var`"):
         simulate(wide, rng)
 

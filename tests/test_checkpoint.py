@@ -124,7 +124,9 @@ def test_another_run_is_refused(tmp_path):
     shards = {site: (rows["x"], rows["y"]) for site, rows in problem.shards.items()}
     X, y = (np.concatenate(columns) for columns in zip(*shards.values(), strict=True))
     sites = np.repeat(list(shards), [len(y) for _, y in shards.values()])
-    narrower = st.models.linear_regression(X, y, sites, noise_std=1.0, prior_var=0.1)
+    narrower = st.models.linear_regression(
+        X, y, sites, noise_std=1.0, prior_var=0.1, intercept=False
+    )
     with pytest.raises(CheckpointError, match="or the model, are not those of"):
         st.sample(narrower, NETWORK, sampler, **LENGTHS, **kept, resume=True)
     with pytest.raises(ValueError, match="`checkpoint_every` must be"):

@@ -19,7 +19,7 @@ DAYS = pd.date_range("2020-01-01", periods=3)
 
 
 def linear(x=X, y=Y, sites=SITES):
-    return st.models.linear_regression(x, y, sites, noise_std=1.0)
+    return st.models.linear_regression(x, y, sites, noise_std=1.0, intercept=False)
 
 
 def problem_of(shards):

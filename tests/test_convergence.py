@@ -504,7 +504,9 @@ def logistic_problem(size):
     rng = np.random.default_rng(7)
     X = rng.normal(size=(20 * size, 2))
     y = rng.uniform(size=20 * size) < 1 / (1 + np.exp(-X @ [1.0, -0.5]))
-    return models.logistic_regression(X, y.astype(float), np.repeat(np.arange(size), 20))
+    return models.logistic_regression(
+        X, y.astype(float), np.repeat(np.arange(size), 20), intercept=False
+    )
 
 
 def test_quadratic_model_has_the_local_curvatures_and_the_mode():

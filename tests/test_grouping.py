@@ -19,7 +19,7 @@ def unequal_logistic(sizes=SIZES, dim=3):
     rng = np.random.default_rng(0)
     sites = np.repeat(np.arange(len(sizes)), sizes)
     X = rng.normal(size=(len(sites), dim))
-    return st.models.logistic_regression(X, rng.integers(0, 2, len(sites)), sites)
+    return st.models.logistic_regression(X, rng.integers(0, 2, len(sites)), sites, intercept=False)
 
 
 def test_long_shards_get_a_group_of_their_own():
@@ -35,7 +35,7 @@ def test_long_shards_get_a_group_of_their_own():
 
 def test_like_shards_and_quadratics_stay_together():
     X = np.random.default_rng(0).normal(size=(100, 2))
-    linear = st.models.linear_regression(X, X[:, 0], [0] * 99 + [1], noise_std=1.0)
+    linear = st.models.linear_regression(X, X[:, 0], [0] * 99 + [1], noise_std=1.0, intercept=False)
     with jax.enable_x64(True):
         assert isinstance(grouped(unequal_logistic((50, 60, 70)).agents()), Agent)
         assert isinstance(grouped(linear.agents()), Agent)

@@ -312,7 +312,9 @@ def test_many_parameters_are_tuned_by_limited_memory():
     dim, rows = DENSE_DIMENSION + 20, 60
     X = random.normal(size=(rows, dim)) * np.geomspace(0.3, 3, dim)
     y = (random.logistic(size=rows) < X @ random.normal(size=dim) / 10).astype(float)
-    problem = st.models.logistic_regression(X, y, np.arange(rows) % 3, prior_var=0.1)
+    problem = st.models.logistic_regression(
+        X, y, np.arange(rows) % 3, prior_var=0.1, intercept=False
+    )
     network = st.Network.path(3)
     tuning = tune(problem, network)
     means = 1 / (1 + np.exp(-X @ tuning.centre))

@@ -35,11 +35,11 @@ def regressions():
 
     return {
         "linear, known noise": (
-            st.models.linear_regression(X, outcome, sites, noise_std=0.7),
+            st.models.linear_regression(X, outcome, sites, noise_std=0.7, intercept=False),
             lambda p, r: normal(r["x"] @ p["beta"], 0.7).logpdf(r["y"]).sum() + prior(p["beta"]),
         ),
         "linear, unknown noise": (
-            st.models.linear_regression(X, outcome, sites),
+            st.models.linear_regression(X, outcome, sites, intercept=False),
             lambda p, r: (
                 normal(r["x"] @ p["beta"], p["sigma"]).logpdf(r["y"]).sum()
                 + prior(p["beta"])
@@ -48,21 +48,23 @@ def regressions():
             ),
         ),
         "logistic": (
-            st.models.logistic_regression(X, y, sites),
+            st.models.logistic_regression(X, y, sites, intercept=False),
             lambda p, r: (
                 scipy.stats.bernoulli(1 / (1 + np.exp(-r["x"] @ p["beta"]))).logpmf(r["y"]).sum()
                 + prior(p["beta"])
             ),
         ),
         "poisson": (
-            st.models.poisson_regression(X, counts, sites),
+            st.models.poisson_regression(X, counts, sites, intercept=False),
             lambda p, r: (
                 scipy.stats.poisson(np.exp(r["x"] @ p["beta"])).logpmf(r["y"]).sum()
                 + prior(p["beta"])
             ),
         ),
         "student-t": (
-            st.models.student_t_regression(X, outcome, sites, degrees_of_freedom=3.0),
+            st.models.student_t_regression(
+                X, outcome, sites, degrees_of_freedom=3.0, intercept=False
+            ),
             lambda p, r: (
                 scipy.stats.t(3.0, r["x"] @ p["beta"], p["scale"]).logpdf(r["y"]).sum()
                 + prior(p["beta"])
@@ -86,8 +88,8 @@ def test_local_potentials_sum_to_the_pooled_one(name):
 
 def test_the_prior_is_split_evenly_and_counts_once():
     X, y, sites = logistic_rows(60)
-    tight = st.models.logistic_regression(X, y, sites, prior_var=0.1)
-    loose = st.models.logistic_regression(X, y, sites, prior_var=10.0)
+    tight = st.models.logistic_regression(X, y, sites, prior_var=0.1, intercept=False)
+    loose = st.models.logistic_regression(X, y, sites, prior_var=10.0, intercept=False)
     z = np.ones(3)
     shares = np.asarray(tight.potentials(z) - loose.potentials(z))
     difference = scipy.stats.norm(0, 10**0.5).logpdf(z) - scipy.stats.norm(0, 0.1**0.5).logpdf(z)
@@ -96,7 +98,7 @@ def test_the_prior_is_split_evenly_and_counts_once():
 
 def test_shards_keep_their_rows_and_padding_weighs_nothing():
     X, y, sites = logistic_rows(100)
-    problem = st.models.logistic_regression(X, y, sites)
+    problem = st.models.logistic_regression(X, y, sites, intercept=False)
     assert problem.sites == sorted(set(sites))
     assert problem.num_rows.sum() == 100
     assert problem.num_rows.min() < problem.num_rows.max() / 5
@@ -114,7 +116,7 @@ def test_shards_keep_their_rows_and_padding_weighs_nothing():
 
 def test_gradients_and_hessians_of_padded_agents_are_those_of_their_own_rows():
     X, y, sites = logistic_rows(100)
-    problem = st.models.logistic_regression(X, y, sites)
+    problem = st.models.logistic_regression(X, y, sites, intercept=False)
     z = np.array([0.3, -0.5, 1.0])
     hessians = problem.hessians(z)
     for i, site in enumerate(problem.sites):
@@ -135,7 +137,7 @@ def every_way(agent, z):
 def test_derivatives_by_structure_are_those_of_the_potential(model, moved, dim, size):
     rng = np.random.default_rng(0)
     X, y, sites = rng.normal(size=(60, dim)) / dim, rng.integers(0, 2, 60), np.arange(60) % 7 // 3
-    problem = model(X, y, sites)
+    problem = model(X, y, sites, intercept=False)
     if moved != "own":
         scale = np.exp(rng.normal(size=dim)) if moved == "diagonal" else rng.normal(size=(dim, dim))
         tilts = [rng.normal(size=(3, dim)), rng.normal(size=(3, *scale.shape))]

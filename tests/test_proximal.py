@@ -277,7 +277,7 @@ def test_large_dimension_takes_the_matrix_free_path():
     random = np.random.default_rng(0)
     X = random.normal(size=(80, 150))
     y = (random.random(80) < 0.5).astype(float)
-    problem = st.models.logistic_regression(X, y, np.zeros(80, int))
+    problem = st.models.logistic_regression(X, y, np.zeros(80, int), intercept=False)
     found, slope = solve(problem, 1.0, random.normal(size=150), np.zeros(150))
     assert found.residual <= ACCEPTED[np.float64]
     assert np.abs(slope).max() < 1e-6

@@ -23,7 +23,7 @@ def test_the_short_example_matches_the_pooled_posterior(capsys):
     mean, covariance = space["problem"].exact_posterior()
     sd = np.sqrt(np.diag(covariance))
     found = space["posterior"].posterior["beta"].mean(("chain", "draw")).values
-    assert found.shape == (4, 2)
+    assert found.shape == (4, 3)  # an intercept and two slopes
     # 4000 draws with the exact autocorrelation time give the Monte Carlo error of a mean
     law = space["starlings"].theory.law(
         space["problem"], space["network"], space["starlings"].DADMMS(rho=8.0)

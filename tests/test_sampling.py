@@ -30,7 +30,7 @@ def result():
     X, _, sites = logistic_rows(90)
     y = X @ [1.0, 0.5, -1.0] + np.random.default_rng(2).normal(size=90)
     table = pd.DataFrame(X, columns=["age", "dose", "sex"])
-    problem = st.models.linear_regression(table, y, sites)
+    problem = st.models.linear_regression(table, y, sites, intercept=False)
     sampler = st.DADMMS(rho=10.0)
     return st.sample(
         problem, st.Network.ring(5), sampler, draws=60, chains=3, burn_in=40, thin=2, seed=9
@@ -190,7 +190,7 @@ def test_divergence_names_the_round_the_agent_and_the_cause():
 def test_overflow_is_divergence_too():
     X = np.ones((30, 1))
     y = np.random.default_rng(0).poisson(3.0, size=30)
-    problem = st.models.poisson_regression(X, y, np.arange(30) % 3)
+    problem = st.models.poisson_regression(X, y, np.arange(30) % 3, intercept=False)
     with pytest.raises(st.DivergenceError, match=r"round 1 of chain 0: .* no longer finite"):
         st.sample(problem, st.Network.ring(3), st.DSGLD(step_size=0.5), chains=1, initial=[1000.0])
 
@@ -199,7 +199,7 @@ def test_trouble_is_traced_to_where_it_began():
     """By the end of a burn-in it has spread to all agents: its rounds are looked at again."""
     X = np.ones((30, 1))
     y = np.random.default_rng(0).poisson(3.0, size=30)
-    problem = st.models.poisson_regression(X, y, np.arange(30) % 5)
+    problem = st.models.poisson_regression(X, y, np.arange(30) % 5, intercept=False)
     start, lengths = np.zeros((2, 5, 1)), {"draws": 5, "chains": 2, "burn_in": 40}
     start[1, 3] = 1000.0
     with pytest.raises(st.DivergenceError, match=r"agent '3' diverged in round 1 of chain 1"):
@@ -212,7 +212,7 @@ def test_ctrl_c_while_trouble_is_traced_keeps_no_draw_of_it(monkeypatch):
 
     monkeypatch.setattr(vectorised, "retraced", interrupted)
     X, y = np.ones((30, 1)), np.random.default_rng(0).poisson(3.0, size=30)
-    problem = st.models.poisson_regression(X, y, np.arange(30) % 3)
+    problem = st.models.poisson_regression(X, y, np.arange(30) % 3, intercept=False)
     with pytest.raises(KeyboardInterrupt):
         st.sample(problem, st.Network.ring(3), st.DSGLD(0.5), chains=1, draws=9, initial=[1000.0])
 
@@ -241,7 +241,7 @@ def test_halving_finds_where_trouble_began(began):
 
 def test_initial_positions_by_name_and_by_array():
     X, y, sites = logistic_rows(60)
-    problem = st.models.linear_regression(X, y, sites)
+    problem = st.models.linear_regression(X, y, sites, intercept=False)
     network = st.Network.ring(5)
     values = {"beta": [1.0, 2.0, 3.0], "sigma": 0.5}
     flat = np.array([1.0, 2.0, 3.0, np.log(0.5)])
@@ -306,7 +306,7 @@ def test_logistic_regression_matches_pooled_nuts():
     960 draws: Monte Carlo errors of 0.03 sd and, with NUTS's own, 5 % of a variance.
     """
     X, y, sites = logistic_rows()
-    problem = st.models.logistic_regression(X / X.std(axis=0), y, sites)
+    problem = st.models.logistic_regression(X / X.std(axis=0), y, sites, intercept=False)
     assert problem.num_rows.min() * 10 < problem.num_rows.max()
     reference = pooled_nuts(problem, 8000)
     network = st.Network.ring(5)

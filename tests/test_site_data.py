@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import starlings.data
-from starlings.site_data import SiteFile, SiteFolder, moments, standardised
+from starlings.site_data import SiteFile, SiteFolder, moments, standardisation
 from starlings.study import Study
 
 TABLE = pd.DataFrame(
@@ -148,10 +148,12 @@ def test_standardising_by_sites_is_standardising_by_rows(tmp_path):
     by_site = {site: moments(rows[["x"]]) for site, rows in TABLE.groupby("site")}
     X = TABLE[["x"]]
     wanted = (X - X.mean()) / X.std(ddof=0)
-    np.testing.assert_allclose(standardised(X, by_site, tmp_path), wanted, rtol=1e-14)
+    np.testing.assert_allclose(
+        standardisation(list(X), by_site, tmp_path).of(X), wanted, rtol=1e-14
+    )
     constant = pd.DataFrame({"x": [0.1, 0.1, 0.1]})
     with pytest.raises(ValueError, match=r"'x' .* is constant"):
-        standardised(constant, {"a": moments(constant)}, tmp_path)
+        standardisation(list(constant), {"a": moments(constant)}, tmp_path)
 
 
 def test_a_study_of_a_folder_is_that_of_a_file(tmp_path):

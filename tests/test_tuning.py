@@ -132,7 +132,7 @@ def test_the_prediction_is_the_exact_law_on_quadratic_problems():
 
 def test_affine_coordinates_keep_the_posterior():
     X, y, sites = logistic_rows(60)
-    problem = st.models.linear_regression(X, y, sites)
+    problem = st.models.linear_regression(X, y, sites, intercept=False)
     random = np.random.default_rng(0)
     centre, scale = random.normal(size=4), random.normal(size=(4, 4))
     moved = problem.affine(centre, scale)
@@ -152,7 +152,7 @@ def uncentred_problem():
     temperature = 9.3 + 0.018 * (year - 1980) + random.normal(size=len(year))
     design = np.column_stack([np.ones_like(year), year])
     sites = random.permutation(np.arange(len(year)) % 8)
-    return st.models.linear_regression(design, temperature, sites, prior_var=1e4)
+    return st.models.linear_regression(design, temperature, sites, prior_var=1e4, intercept=False)
 
 
 def test_uncentred_regressors_need_nothing_from_the_user():
@@ -373,7 +373,7 @@ def test_a_study_without_a_sampler_is_tuned(tmp_path):
 def test_named_sites_and_given_starts_are_tuned_too():
     X, _, sites = logistic_rows(90)
     y = X @ [1.0, 2.0, -1.0] + np.random.default_rng(3).normal(size=90)
-    problem = st.models.linear_regression(X, y, sites, noise_std=1.0)
+    problem = st.models.linear_regression(X, y, sites, noise_std=1.0, intercept=False)
     start = problem.exact_posterior()[0] + 5.0
     run = {"draws": 1, "chains": 1, "burn_in": 0, "initial": start}
     tuned = st.sample(problem, st.Network.ring(5), **run)

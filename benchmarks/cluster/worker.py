@@ -54,7 +54,9 @@ class Case:
         """A logistic regression with the rows of some of the agents."""
         X, y = zip(*(self._rows_of(int(agent)) for agent in held), strict=True)
         sites = np.repeat(np.arange(len(held)), self.rows)
-        problem = st.models.logistic_regression(np.concatenate(X), np.concatenate(y), sites)
+        problem = st.models.logistic_regression(
+            np.concatenate(X), np.concatenate(y), sites, intercept=False
+        )
         named = problem.renamed([str(agent) for agent in held])
         return named.part_of([str(agent) for agent in range(self.agents)])
 

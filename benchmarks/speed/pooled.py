@@ -190,7 +190,7 @@ def wide() -> st.Problem:
     random = np.random.default_rng(3)
     x = random.normal(size=(100 * AGENTS, 8))
     y = (random.logistic(size=len(x)) < x @ np.linspace(-1, 1, 8)).astype(float)
-    return st.models.logistic_regression(x, y, np.arange(len(x)) % AGENTS)
+    return st.models.logistic_regression(x, y, np.arange(len(x)) % AGENTS, intercept=False)
 
 
 CASES: dict[str, Callable[[], st.Problem]] = {

@@ -40,7 +40,7 @@ import starlings as st
 rng = np.random.default_rng(0)
 X = rng.normal(size=(250, 2))
 y = X @ [1.0, -2.0] + 4 * rng.normal(size=250)
-problem = st.models.linear_regression(X, y, np.arange(250) % 5, noise_std=4.0)
+problem = st.models.linear_regression(X, y, np.arange(250) % 5, noise_std=4.0, intercept=False)
 how = dict(draws=1, chains=1, burn_in=0, check=False, progress=False)
 st.sample(problem, st.Network.ring(5), {sampler}, **how)
 print(json.dumps([time.process_time() - cpu, time.perf_counter() - wall]))

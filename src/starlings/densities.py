@@ -34,6 +34,8 @@ class RowwiseLikelihood:
         """One log-likelihood per row."""
         named = self.parameters.constrain(z)
         values = jax.vmap(lambda row: self.log_likelihood(named, row))(rows)
+        if values is None:
+            raise ValueError("`log_likelihood` must return one number for a row, got None.")
         if jnp.ndim(values) != 1:
             raise ValueError(
                 "`log_likelihood` must return one number for a row, "

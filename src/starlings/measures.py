@@ -24,7 +24,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+DERIVED = "derived"
+"""The attribute of a variable that is computed from the parameters, and is none itself."""
 LEVELS = (np.arange(200) + 0.5) / 200
 INTERVALS = (0.5, 0.9)
 NUM_DIRECTIONS = 200
@@ -191,6 +193,7 @@ def _with_reference(
     posterior: xr.Dataset, reference: Mapping[str, Any]
 ) -> tuple[Draws, np.ndarray]:
     """The draws, and the reference as (draw, entry) in the same order, checked."""
+    posterior = without_derived(posterior, besides=reference)
     missing = sorted(set(map(str, posterior.data_vars)) - set(reference))
     if missing:
         raise ValueError(f"`reference` has no draws of {missing}.")
@@ -212,6 +215,12 @@ def _with_reference(
     if len(lengths) > 1:
         raise ValueError(f"`reference` has parameters with unlike numbers of draws: {lengths}.")
     return Draws.of(posterior), np.concatenate(parts, axis=1)
+
+
+def without_derived(posterior: xr.Dataset, besides: Container[str]) -> xr.Dataset:
+    """The draws without those of values computed from the parameters, besides some by name."""
+    kept = [n for n, v in posterior.items() if DERIVED not in v.attrs or n in besides]
+    return posterior[kept]
 
 
 def entry_names(name: str, draws: xr.DataArray) -> list[str]:

@@ -8,14 +8,17 @@ outcome y and eta = x'beta,
     Poisson     y ~ Poisson(exp(eta))                                                           (3)
     Student-t   (y - eta) / scale ~ t(degrees_of_freedom)                                       (4)
 
-An unknown noise_std or scale is positive with a half-normal prior. There is no intercept unless X
-has a column of ones. Priors and outcomes are densities that can also be drawn from: see `simulate`.
+An unknown noise_std or scale is positive with a half-normal prior. A column of ones is put before
+those of X, so that the first coefficient is an intercept with the prior of the others; with
+`intercept=False` there is none. Studies do the same (see `study`). Priors and outcomes are
+densities that can also be drawn from: see `simulate`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
@@ -52,39 +55,44 @@ def linear_regression(
     noise_std: float | None = None,
     prior_var: float = 10.0,
     noise_prior_std: float = 10.0,
+    intercept: bool = True,
 ) -> Problem:
-    """Linear regression, eq. (1), with known noise or, if `noise_std` is None, unknown `sigma`."""
-    rows, labels = _design(X, y, sites)
+    """Linear regression, eq. (1), with known noise or, if `noise_std` is None, unknown `sigma`.
+
+    >>> X, y, sites = [[1.0], [2.0], [4.0]], [1.1, 1.9, 4.2], ["north", "north", "south"]
+    >>> linear_regression(X, y, sites, noise_std=1.0).parameters.labels()
+    ['beta[intercept]', 'beta[x0]']
+    >>> linear_regression(X, y, sites, noise_std=1.0, intercept=False).parameters.labels()
+    ['beta[0]']
+    """
+    design = Design.of(X, y, sites, intercept)
     if noise_std is None:
         check_positive(prior_var=prior_var, noise_prior_std=noise_prior_std)
-        parameters = {"beta": _coefficients(rows, labels), "sigma": Parameter((), "positive")}
-        prior = NormalPrior(prior_var, "sigma", noise_prior_std)
-        return Problem(Normal(), prior, parameters, divide_by_site(rows, sites))
+        return design.problem(Normal(), NormalPrior(prior_var, "sigma", noise_prior_std))
     check_positive(prior_var=prior_var, noise_std=noise_std)
-    parameters = {"beta": _coefficients(rows, labels)}
-    shards = divide_by_site(rows, sites)
-    return Problem(Normal(noise_std), NormalPrior(prior_var), parameters, shards, True)
+    return design.problem(Normal(noise_std), NormalPrior(prior_var), quadratic=True)
 
 
 def logistic_regression(
-    X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0
+    X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0, intercept: bool = True
 ) -> Problem:
     """Logistic regression, eq. (2); outcomes are 0 or 1."""
     check_positive(prior_var=prior_var)
-    rows, labels = _design(X, y, sites)
-    _check_outcome(rows["y"], np.isin(rows["y"], (0, 1)), "0 or 1")
-    parameters = {"beta": _coefficients(rows, labels)}
-    return Problem(Bernoulli(), NormalPrior(prior_var), parameters, divide_by_site(rows, sites))
+    design = Design.of(X, y, sites, intercept)
+    _check_outcome(design.y, np.isin(design.y, (0, 1)), "0 or 1")
+    return design.problem(Bernoulli(), NormalPrior(prior_var))
 
 
-def poisson_regression(X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0) -> Problem:
+def poisson_regression(
+    X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0, intercept: bool = True
+) -> Problem:
     """Poisson regression, eq. (3); outcomes are counts."""
     check_positive(prior_var=prior_var)
-    rows, labels = _design(X, y, sites)
-    counts = (rows["y"] >= 0) & (rows["y"] == np.round(rows["y"]))
-    _check_outcome(rows["y"], counts, "a count (0, 1, 2, ...)")
-    parameters = {"beta": _coefficients(rows, labels)}
-    return Problem(Poisson(), NormalPrior(prior_var), parameters, divide_by_site(rows, sites))
+    design = Design.of(X, y, sites, intercept)
+    _check_outcome(
+        design.y, (design.y >= 0) & (design.y == np.round(design.y)), "a count (0, 1, 2, ...)"
+    )
+    return design.problem(Poisson(), NormalPrior(prior_var))
 
 
 def student_t_regression(
@@ -95,16 +103,15 @@ def student_t_regression(
     degrees_of_freedom: float = 4.0,
     prior_var: float = 10.0,
     noise_prior_std: float = 10.0,
+    intercept: bool = True,
 ) -> Problem:
     """Robust regression, eq. (4), with unknown `scale`."""
     check_positive(
         degrees_of_freedom=degrees_of_freedom, prior_var=prior_var, noise_prior_std=noise_prior_std
     )
-    rows, labels = _design(X, y, sites)
-    parameters = {"beta": _coefficients(rows, labels), "scale": Parameter((), "positive")}
+    design = Design.of(X, y, sites, intercept)
     prior = NormalPrior(prior_var, "scale", noise_prior_std)
-    shards = divide_by_site(rows, sites)
-    return Problem(StudentT(degrees_of_freedom), prior, parameters, shards)
+    return design.problem(StudentT(degrees_of_freedom), prior)
 
 
 def gaussian(hessians: Any, linear: Any = None) -> Problem:
@@ -132,7 +139,7 @@ def simulate(problem: Problem, rng: np.random.Generator) -> tuple[dict[str, Any]
     """Parameters drawn from the prior of a regression, and its rows with outcomes drawn there.
 
     >>> X, sites = [[1.0], [2.0]], ["north", "south"]
-    >>> problem = linear_regression(X, [0.0, 0.0], sites, noise_std=1e-9)
+    >>> problem = linear_regression(X, [0.0, 0.0], sites, noise_std=1e-9, intercept=False)
     >>> truth, simulated = simulate(problem, np.random.default_rng(0))
     >>> bool(np.isclose(simulated.shards["south"]["y"][0], 2 * truth["beta"][0]))
     True
@@ -145,6 +152,48 @@ def simulate(problem: Problem, rng: np.random.Generator) -> tuple[dict[str, Any]
     }
     densities = (problem.log_likelihoods, problem.log_prior, problem.parameters)
     return truth, Problem.from_flat(*densities, shards, problem.is_quadratic)
+
+
+class ConstantColumnWarning(UserWarning):
+    """A column has one value in all rows, as the intercept has."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The rows of a regression: columns, outcomes and sites."""
+
+    x: np.ndarray
+    y: np.ndarray
+    sites: Sequence[Any]
+    labels: tuple[str, ...] | None
+    """The names of the columns, where they have some."""
+
+    @classmethod
+    def of(cls, X: Any, y: Any, sites: Sequence[Any], intercept: bool) -> Design:
+        """Checked, with a column of ones before the others if there is to be an intercept."""
+        x, outcome, labels = _numbers(X, y, sites, intercept)
+        if not intercept:
+            return cls(x, outcome, sites, labels)
+        labels = ("intercept", *(labels or (f"x{k}" for k in range(x.shape[1]))))
+        for label in [labels[1 + k] for k in np.flatnonzero(np.ptp(x, axis=0) == 0)]:
+            warnings.warn(
+                f"column {label!r} of `X` has one value in all rows, as the intercept has: the "
+                "data cannot tell them apart. Leave it out, or take intercept=False.",
+                ConstantColumnWarning,
+                stacklevel=4,
+            )
+        _check_different(labels)
+        return cls(np.column_stack([np.ones(len(x)), x]), outcome, sites, labels)
+
+    def problem(self, outcome: Any, prior: NormalPrior, quadratic: bool = False) -> Problem:
+        """The regression whose rows have these outcomes and whose coefficients this prior."""
+        parameters = {"beta": Parameter((self.x.shape[1],), labels=self.labels)}
+        if prior.scale_name is not None:
+            parameters[prior.scale_name] = Parameter((), "positive")
+        shards = divide_by_site({"x": self.x, "y": self.y}, self.sites)
+        problem = Problem(outcome, prior, parameters, shards, quadratic)
+        kind = {"outcome": type(outcome).__name__, **asdict(outcome)}
+        return problem.described(kind="regression", **kind, prior=asdict(prior))
 
 
 @dataclass(frozen=True)
@@ -321,16 +370,18 @@ def _simulators(problem: Problem) -> tuple[Any, Any]:
     return prior, outcome
 
 
-def _design(X: Any, y: Any, sites: Any) -> tuple[dict[str, np.ndarray], tuple[str, ...] | None]:
-    """X and y as float rows, and the names of the columns where X is a table."""
+def _numbers(
+    X: Any, y: Any, sites: Any, intercept: bool
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
+    """X and y as floats, and the names of the columns where X is a table."""
     try:
         table, shape = X if isinstance(X, pd.DataFrame) else np.asarray(X), np.shape(y)
     except ValueError:
         raise ValueError("`X` or `y` has rows of different lengths.") from None
     if table.ndim != 2:
         raise ValueError(f"`X` must be a table of rows and columns, got shape {table.shape}.")
-    if table.shape[1] == 0:
-        raise ValueError("`X` has no columns; a regression needs at least one.")
+    if table.shape[1] == 0 and not intercept:
+        raise ValueError("`X` has no columns; a regression needs at least one, or an intercept.")
     if shape != (len(table),):
         raise ValueError(
             f"`y` must have one outcome for each of the {len(table)} rows of `X`, "
@@ -345,25 +396,25 @@ def _design(X: Any, y: Any, sites: Any) -> tuple[dict[str, np.ndarray], tuple[st
     outcome, own = as_floats(y, "column 'y'")
     if faults := faults + own:
         raise ValueError(f"`X` or `y` has {described(faults)}")
-    return {"x": x.astype(float, copy=False), "y": outcome}, labels
+    return x.astype(float, copy=False), outcome, labels
 
 
 def _labels(X: Any) -> tuple[str, ...] | None:
     """The names of the columns of a table, which have to be different."""
     labels = tuple(str(column) for column in getattr(X, "columns", ()))
+    _check_different(labels)
+    return labels or None
+
+
+def _check_different(labels: tuple[str, ...]) -> None:
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise ValueError(
             f"`X` has more than one column {', '.join(map(repr, twice))}; rename them."
         )
-    return labels or None
 
 
 def _check_outcome(y: np.ndarray, valid: np.ndarray, wanted: str) -> None:
     if not valid.all():
         row = int(np.argmin(valid))
         raise RowError(f"`y` must be {wanted}, got {y[row]:g}", row)
-
-
-def _coefficients(rows: dict[str, np.ndarray], labels: tuple[str, ...] | None) -> Parameter:
-    return Parameter((rows["x"].shape[1],), labels=labels)

@@ -1,16 +1,20 @@
 """Problems from NumPyro models.
 
 A model is run once with the first shard to find its latent sites (the parameters, with their
-supports) and its observed sites. With the latents fixed, the trace of the model on any rows gives
+supports), its observed sites and its deterministic sites. With the latents fixed, the trace of the
+model on any rows gives
 
     log p(rows | z)  one value per row, from the observed sites            (1)
     log p(z)         from the latent sites, plus log |det dT/dz|           (2)
 
 so the prior is split, and shards padded and minibatched, exactly as for any other problem.
+Deterministic sites are kept with the draws, unless they depend on the rows, of which every agent
+has its own. `numpyro.handlers.scope` gives names with a slash, `a/b`, which become `a.b`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,22 +24,37 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions import biject_to
 
+from starlings.model_checks import check_likelihood, check_prior
 from starlings.parameters import Parameter, Parameters
 from starlings.problem import Problem
+from starlings.reports import Report, Values
 from starlings.shards import Rows, check_shards, count_rows
+
+Sites = dict[str, Any]
+"""Of a trace, by name."""
 
 
 def problem_from_numpyro(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> Problem:
     """See `Problem.from_numpyro`."""
     checked = check_shards(shards)
     first = next(iter(checked.values()))
-    sites = _trace(model, first, values=None)
-    blocks = {name: _parameter(site) for name, site in sites.items() if not site["is_observed"]}
+    sites = _sampled(_trace(model, first, values=None))
+    latent = [site for site in sites.values() if not site["is_observed"]]
+    blocks = {_name(site): _parameter(site) for site in latent}
+    if len(blocks) < len(latent):
+        raise ValueError(
+            f"latent sites read alike with `.` for `/`: {[s['name'] for s in latent]}."
+        )
     if not blocks:
         raise ValueError("the model has no latent sites: there is nothing to infer.")
     _check_sites(model, checked, sites)
     split = Densities(model, Parameters(blocks), {c: v[:1] for c, v in first.items()})
-    return Problem.from_flat(split.log_likelihoods, split.log_prior, split.parameters, checked)
+    problem = Problem.from_flat(split.log_likelihoods, split.log_prior, split.parameters, checked)
+    check_likelihood(split.log_likelihoods, problem.dim, first, blocks)
+    check_prior(split.log_prior, problem.dim, blocks)
+    if kept := _without_rows(model, checked):
+        problem = problem.reporting(Report(lambda values: {**values, **split.kept(values, kept)}))
+    return problem.described(kind="numpyro", model=getattr(model, "__name__", str(model)))
 
 
 class Densities:
@@ -48,23 +67,46 @@ class Densities:
 
     def log_likelihoods(self, z: jax.Array, rows: Rows) -> jax.Array:
         """Eq. (1)."""
-        sites = _trace(self.model, rows, self.parameters.constrain(z)).values()
+        sites = self._sites(rows, self.parameters.constrain(z)).values()
         observed = [_log_probability(site) for site in sites if site["is_observed"]]
         return sum(term.reshape(count_rows(rows), -1).sum(axis=1) for term in observed)
 
     def log_prior(self, z: jax.Array) -> jax.Array:
         """Eq. (2)."""
-        sites = _trace(self.model, self.any_row, self.parameters.constrain(z)).values()
+        sites = self._sites(self.any_row, self.parameters.constrain(z)).values()
         latent = [jnp.sum(_log_probability(site)) for site in sites if not site["is_observed"]]
         return sum(latent) + self.parameters.log_determinant(z)
 
+    def kept(self, values: Values, names: list[str]) -> Values:
+        """The deterministic sites with these names."""
+        trace = _trace(self.model, self.any_row, values)
+        return {name: jnp.asarray(site["value"]) for name, site in _named(trace, names).items()}
 
-def _trace(model, rows: Rows, values: dict[str, Any] | None) -> dict[str, Any]:
+    def _sites(self, rows: Rows, values: Values) -> Sites:
+        return _sampled(_trace(self.model, rows, values))
+
+
+def _trace(model: Callable[..., Any], rows: Rows, values: Values | None) -> Sites:
+    """All sites of a run, with latents drawn from a fixed seed or, by our names, given."""
     seeded = handlers.seed(model, jax.random.key(0))
     if values is not None:
-        seeded = handlers.substitute(seeded, data=values)
-    trace = handlers.trace(seeded).get_trace(**rows)
+        seeded = handlers.substitute(seeded, substitute_fn=lambda site: values.get(_name(site)))
+    return handlers.trace(seeded).get_trace(**rows)
+
+
+def _sampled(trace: Sites) -> Sites:
     return {name: site for name, site in trace.items() if site["type"] == "sample"}
+
+
+def _named(trace: Sites, names: list[str] | None = None) -> Sites:
+    """The deterministic sites by the names that we give them; all, or some."""
+    found = {_name(site): site for site in trace.values() if site["type"] == "deterministic"}
+    return found if names is None else {name: found[name] for name in names}
+
+
+def _name(site: Any) -> str:
+    """The name of a site as results have it."""
+    return site["name"].replace("/", ".")
 
 
 def _log_probability(site):
@@ -73,16 +115,28 @@ def _log_probability(site):
 
 
 def _parameter(site) -> Parameter:
-    transform = biject_to(site["fn"].support)
+    if site["fn"].support.is_discrete:
+        raise ValueError(
+            f"latent site {site['name']!r} is discrete ({type(site['fn']).__name__}), but samplers "
+            "here move in continuous space: sum it out of the model, such as by a mixture "
+            "(`numpyro.distributions.MixtureSameFamily`)."
+        )
+    try:
+        transform = biject_to(site["fn"].support)
+    except NotImplementedError:
+        raise ValueError(
+            f"latent site {site['name']!r} has a support ({site['fn'].support}) that NumPyro "
+            "cannot map to unconstrained space; write it with another distribution."
+        ) from None
     shape = tuple(jnp.shape(site["value"]))
     return Parameter(shape, transform=transform, free_shape=tuple(transform.inverse_shape(shape)))
 
 
-def _check_sites(model, shards: Mapping[str, Rows], sites: dict[str, Any]) -> None:
+def _check_sites(model, shards: Mapping[str, Rows], sites: Sites) -> None:
     """Latents must not depend on the number of rows; observed sites must have one value per row."""
     for site_name, rows in shards.items():
         count = count_rows(rows)
-        for name, site in _trace(model, rows, None).items():
+        for name, site in _sampled(_trace(model, rows, None)).items():
             shape = tuple(np.shape(site["value"]))
             if site["is_observed"]:
                 found = tuple(np.shape(_log_probability(site)))
@@ -96,3 +150,20 @@ def _check_sites(model, shards: Mapping[str, Rows], sites: dict[str, Any]) -> No
                     f"latent site {name!r} has shape {shape} at {site_name!r} and another "
                     "elsewhere: a latent variable may not grow with the rows."
                 )
+
+
+def _without_rows(model: Callable[..., Any], shards: Mapping[str, Rows]) -> list[str]:
+    """The deterministic sites that are the same whatever the rows, and a warning of the others."""
+    some = [*shards.values(), *({c: v[-1:] for c, v in rows.items()} for rows in shards.values())]
+    runs = [_named(_trace(model, rows, None)) for rows in some]
+    values = [{name: np.asarray(site["value"]) for name, site in run.items()} for run in runs]
+    kept = [
+        name for name in values[0] if all(np.array_equal(v[name], values[0][name]) for v in values)
+    ]
+    for name in sorted(set(values[0]) - set(kept)):
+        warnings.warn(
+            f"the deterministic site {name!r} depends on the rows, of which every agent has its "
+            "own; it is not kept with the draws.",
+            stacklevel=4,
+        )
+    return kept

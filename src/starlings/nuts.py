@@ -25,7 +25,7 @@ def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[st
     pooled = problem.pooled()
     with jax.enable_x64(True):
         z = nuts(pooled.agents(), problem.dim, draws, chains, seed, start=mode(pooled))
-    return problem.constrain(z.reshape(-1, problem.dim))
+    return problem.reported(z.reshape(-1, problem.dim))
 
 
 def mode(problem: Problem) -> np.ndarray:

@@ -85,6 +85,42 @@ CONSTRAINTS: dict[str, Transform] = {
 }
 
 
+INVERSES = {
+    "Identity": "",
+    "IdentityTransform": "",
+    "Exponential": "log ",
+    "ExpTransform": "log ",
+    "Logistic": "logit ",
+    "SigmoidTransform": "logit ",
+}
+"""What z is of theta, by the class of the transform; those of NumPyro have names of their own."""
+
+RESERVED = ("chain", "draw", "agent")
+"""Dimensions of the draws, after which no parameter can be called."""
+
+
+def check_names(dimensions: Mapping[str, int]) -> None:
+    """Refuse names that cannot be those of variables beside the dimensions of the draws.
+
+    `dimensions` has the number of axes of every name.
+    """
+    for name in dimensions:
+        if not isinstance(name, str) or not name.strip():
+            raise TypeError(f"the name of a parameter must be text, got {name!r}.")
+        if name in RESERVED:
+            raise ValueError(
+                f"no parameter can be called {name!r}, a dimension of the draws; rename it."
+            )
+        if "/" in name:
+            raise ValueError(f"the name of a parameter must not have a `/`, got {name!r}.")
+    axes = {f"{name}_dim_{k}": name for name, count in dimensions.items() for k in range(count)}
+    for name in sorted(set(axes) & set(dimensions)):
+        raise ValueError(
+            f"no parameter can be called {name!r} beside {axes[name]!r}, one of whose dimensions "
+            "has that name; rename it."
+        )
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One named block of the model: its shape, its constraint, and labels for its entries."""
@@ -143,6 +179,7 @@ class Parameters:
             name: block if isinstance(block, Parameter) else Parameter(shape=_shape(block))
             for name, block in parameters.items()
         }
+        check_names({name: len(block.shape) for name, block in self.blocks.items()})
         self.dim = sum(block.size for block in self.blocks.values())
 
     def __eq__(self, other: object) -> bool:
@@ -182,14 +219,16 @@ class Parameters:
         blocks = self.blocks.items()
         return [label for name, block in blocks for label in _labels(name, block, block.shape)]
 
-    def flat_labels(self) -> list[str]:
-        """One name for every entry of the flat vector: that of what it becomes, or its number."""
-        names = []
+    def flat_labels(self, names: Mapping[str, str] | None = None) -> list[str]:
+        """One name for every entry of the flat vector, such as "log sigma" where sigma = exp(z).
+
+        `names` says what a parameter is called, where it is not by its own name.
+        """
+        labels = []
         for name, block in self.blocks.items():
-            is_entrywise = block.unconstrained_shape == block.shape
-            free = name if is_entrywise else f"unconstrained {name}"
-            names += _labels(free, block, block.unconstrained_shape)
-        return names
+            called = (names or {}).get(name, name)
+            labels += _labels(f"{_inverse(block)}{called}", block, block.unconstrained_shape)
+        return labels
 
     def _parts(self, z):
         start = 0
@@ -197,6 +236,12 @@ class Parameters:
             part = z[start : start + block.size].reshape(block.unconstrained_shape)
             yield name, block, part
             start += block.size
+
+
+def _inverse(block: Parameter) -> str:
+    """What z is of theta, in words."""
+    bijection = getattr(block.bijection, "base_transform", block.bijection)  # NumPyro's for vectors
+    return INVERSES.get(type(bijection).__name__, "unconstrained ")
 
 
 def _labels(name: str, block: Parameter, shape: tuple[int, ...]) -> list[str]:

@@ -25,10 +25,12 @@ import numpy as np
 
 from starlings.densities import RowwiseLikelihood, UnconstrainedPrior, derivatives_of
 from starlings.frames import Frame, frame, times
+from starlings.model_checks import check_likelihood, check_prior, check_report
 from starlings.network import Network
-from starlings.parameters import Parameter, Parameters
+from starlings.parameters import Parameter, Parameters, check_names
 from starlings.pytrees import pytree
 from starlings.quadratics import Quadratic
+from starlings.reports import Report
 from starlings.shards import Rows, check_shards, count_rows, stacked
 
 
@@ -130,6 +132,8 @@ class Problem:
             names to arrays with one entry per row. Shards may have any lengths above zero.
         quadratic: say that every f_i is quadratic in z, eq. (2): proximal steps are then closed
             forms, and `theory` knows the exact law of every sampler. Checked when first used.
+        derived: `parameters -> mapping` of names to values, written in JAX: what else is to be kept
+            with the draws, such as an odds ratio.
 
     >>> import jax.numpy as jnp
     >>> problem = Problem(
@@ -151,11 +155,18 @@ class Problem:
         parameters: Mapping[str, Parameter | Sequence[int] | int],
         shards: Mapping[Any, Rows] | Sequence[Rows],
         quadratic: bool = False,
+        derived: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
+        self.report: Report | None
         blocks = Parameters(parameters)
         likelihood = RowwiseLikelihood(blocks, log_likelihood)
         prior = UnconstrainedPrior(blocks, log_prior)
         self._build(likelihood, prior, blocks, shards, quadratic)
+        check_likelihood(likelihood, self.dim, next(iter(self.shards.values())), blocks.blocks)
+        check_prior(prior, self.dim, blocks.blocks)
+        if derived is not None:
+            report = Report(lambda parameters: {**parameters, **derived(parameters)})
+            self.report = checked_report(report, blocks)
 
     def _build(
         self, log_likelihoods, log_prior, parameters, shards, is_quadratic, frame=None
@@ -167,6 +178,8 @@ class Problem:
         self.is_quadratic: bool = is_quadratic
         self.frame: Frame | None = frame
         self.sites: list[str] = list(self.shards)
+        self.report = None
+        self.about: dict[str, Any] = {}
 
     @classmethod
     def from_flat(
@@ -192,6 +205,28 @@ class Problem:
         from starlings.numpyro_models import problem_from_numpyro
 
         return problem_from_numpyro(model, shards)
+
+    def reporting(self, report: Report) -> Problem:
+        """The same problem, of whose parameters this is kept with the draws."""
+        problem = self._like(self.shards, self.frame)
+        problem.report = checked_report(report, self.parameters)
+        return problem
+
+    def described(self, **about: Any) -> Problem:
+        """The same problem with a description (in terms that JSON has), which results keep."""
+        problem = self._like(self.shards, self.frame)
+        problem.about = {**self.about, **about}
+        return problem
+
+    def provenance(self) -> dict[str, Any]:
+        """What the model and the data are, in terms that JSON has."""
+        blocks = self.parameters.blocks.items()
+        parameters = {
+            name: {"shape": block.shape, "transform": type(block.bijection).__name__}
+            for name, block in blocks
+        }
+        rows = {site: count_rows(shard) for site, shard in self.shards.items()}
+        return {"parameters": parameters, "rows": rows, **self.about}
 
     def renamed(self, sites: Sequence[str]) -> Problem:
         """The same problem with other names for its sites, in their order."""
@@ -264,11 +299,30 @@ class Problem:
 
     def constrain(self, z: Any) -> dict[str, np.ndarray]:
         """The named parameters at flat vectors z of any leading shape."""
+        return self._named(z, None)
+
+    def reported(self, z: Any) -> dict[str, np.ndarray]:
+        """What is kept with the draws, by name: the parameters, or what `report` makes of them."""
+        return self._named(z, self.report)
+
+    def _named(self, z: Any, report: Report | None) -> dict[str, np.ndarray]:
         with jax.enable_x64(True):
             flat = jnp.asarray(z, float)
             lead = flat.shape[:-1]
-            named = _constrained(self.parameters, self.frame, flat.reshape(-1, self.dim))
+            named = _constrained(self.parameters, report, self.frame, flat.reshape(-1, self.dim))
             return {k: np.asarray(v).reshape(lead + v.shape[1:]) for k, v in named.items()}
+
+    def labels_of(self, name: str) -> tuple[str, ...] | None:
+        """Names of the entries of something reported, where it has some."""
+        if self.report is not None and name in self.report.labels:
+            return self.report.labels[name]
+        block = self.parameters.blocks.get(name)
+        return None if block is None else block.labels
+
+    @property
+    def coordinate_names(self) -> list[str]:
+        """One name for every entry of the flat vector of the model, as people know it."""
+        return self.parameters.flat_labels({} if self.report is None else self.report.names)
 
     def in_words(self, z: Any) -> str:
         """Where a flat vector is, by the names of the parameters: for messages."""
@@ -364,6 +418,7 @@ class Problem:
         problem = Problem.__new__(Problem)
         densities = (self.log_likelihoods, self.log_prior, self.parameters)
         problem._build(*densities, shards, self.is_quadratic, frame)
+        problem.report, problem.about = self.report, self.about
         if shards is self.shards:
             problem.sites = self.sites
         return problem
@@ -380,11 +435,25 @@ def _derivatives(agents: Agent, z: jax.Array, away: jax.Array) -> tuple[jax.Arra
     )
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _constrained(parameters: Parameters, frame: Frame | None, z: jax.Array) -> dict[str, jax.Array]:
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _constrained(
+    parameters: Parameters, report: Report | None, frame: Frame | None, z: jax.Array
+) -> dict[str, jax.Array]:
     if frame is not None:
         z = frame.centre + jax.vmap(functools.partial(times, frame.scale))(z)
-    return jax.vmap(parameters.constrain)(z)
+
+    def one(z: jax.Array) -> dict[str, jax.Array]:
+        named = parameters.constrain(z)
+        return named if report is None else report.compute(named)
+
+    return jax.vmap(one)(z)
+
+
+def checked_report(report: Report, parameters: Parameters) -> Report:
+    """The report, if it can be computed and its names can be written to a file."""
+    shapes = check_report(report.compute, parameters)
+    check_names({name: value.ndim for name, value in shapes.items()})
+    return report
 
 
 def _as_type(array: Any, dtype: Any) -> jax.Array:

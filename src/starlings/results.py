@@ -17,6 +17,7 @@ import xarray as xr
 
 import starlings
 from starlings.diagnostics import Check, check, recorded_evidence
+from starlings.measures import DERIVED
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.runtimes.recording import Record, Schedule, disagreement
@@ -193,12 +194,12 @@ def posterior_dataset(problem: Problem, record: Record) -> xr.Dataset:
     """The constrained, named draws."""
     positions = np.moveaxis(record.position, 0, 1)
     variables, coordinates = {}, _coordinates(positions, problem.sites)
-    for name, values in problem.constrain(positions).items():
-        block = problem.parameters.blocks[name]
-        dims = [f"{name}_dim_{axis}" for axis in range(len(block.shape))]
-        if block.labels is not None:
-            coordinates[dims[0]] = list(block.labels)
-        variables[name] = (["chain", "draw", "agent", *dims], values)
+    for name, values in problem.reported(positions).items():
+        dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 3)]
+        if (labels := problem.labels_of(name)) is not None:
+            coordinates[dims[0]] = list(labels)
+        notes = {} if name in problem.parameters.blocks else {DERIVED: "from the parameters"}
+        variables[name] = (["chain", "draw", "agent", *dims], values, notes)
     return xr.Dataset(variables, coords=coordinates)
 
 

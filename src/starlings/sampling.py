@@ -130,6 +130,7 @@ def sample(
             stacklevel=2,
         )
     run = Run(problem, network, sampler, schedule, seed, precision, recording)
+    run.notes["model"] = problem.provenance()
     if tuning is not None:
         run.notes["tuning"] = tuning.record()
         if check:

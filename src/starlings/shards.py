@@ -141,7 +141,14 @@ def _row_shapes(rows: Rows) -> dict[str, tuple[int, ...]]:
 
 
 def _check_lengths(site: str, rows: Rows) -> None:
-    lengths = {name: column.shape[0] if column.ndim else 0 for name, column in rows.items()}
+    single = [name for name, column in rows.items() if column.ndim == 0]
+    if single:
+        raise ValueError(
+            f"{', '.join(map(repr, single))} of site {site!r} is one value, where every column has "
+            "an entry for each row. Make a constant part of the model: with "
+            "`functools.partial(model, name=value)`, or written into it."
+        )
+    lengths = {name: column.shape[0] for name, column in rows.items()}
     if not rows or min(lengths.values()) == 0:
         raise ValueError(f"site {site!r} has no rows; leave it out, or give it a shard.")
     if len(set(lengths.values())) > 1:

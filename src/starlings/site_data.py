@@ -27,6 +27,7 @@ from starlings.data import (
     read_rows,
 )
 from starlings.shards import in_order, site_names
+from starlings.standardising import Standardisation
 
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 """How names of compressed files end."""
@@ -163,17 +164,19 @@ def moments(frame: pd.DataFrame) -> np.ndarray:
     return np.stack([count, sums, squares, values.min(axis=0), values.max(axis=0)])
 
 
-def standardised(X: pd.DataFrame, by_site: Moments, source: Path) -> pd.DataFrame:
-    """Columns less their mean over all sites, over their standard deviation.
+def standardisation(columns: Sequence[str], by_site: Moments, source: Path) -> Standardisation:
+    """The mean and the standard deviation of every column over all sites.
 
     Sites are added up in the order of their names, whoever holds them: the same bits everywhere.
     """
     shared = np.stack([by_site[site] for site in sorted(by_site)])
     counts, sums, squares = np.moveaxis(shared[:, :3], 1, 0)
     least, most = shared[:, 3].min(axis=0), shared[:, 4].max(axis=0)
-    for name in X.columns[least == most]:
-        raise ValueError(f"column {name!r} of {source} is constant and cannot be standardised.")
+    for name in np.asarray(columns)[least == most]:
+        raise ValueError(
+            f"column {str(name)!r} of {source} is constant and cannot be standardised."
+        )
     total = counts.sum(axis=0)
     mean = sums.sum(axis=0) / total
     apart = counts * (sums / counts - mean) ** 2
-    return (X - mean) / np.sqrt((squares + apart).sum(axis=0) / total)
+    return Standardisation(tuple(columns), mean, np.sqrt((squares + apart).sum(axis=0) / total))

@@ -2,9 +2,11 @@
 
     [model]     kind = "logistic_regression" or another regression of `starlings.models`, outcome =
                 a column, covariates = columns, and any keyword of that regression.
-                intercept = false leaves out the column of ones that is otherwise added.
+                A column of ones is added, as in Python; intercept = false leaves it out.
                 standardise = true centres and scales every covariate by its pooled mean and
-                standard deviation: two numbers per column that the sites then have to share.
+                standard deviation: two numbers per column that the sites then have to share. The
+                prior is then that of the standardised coefficients; draws are kept of both, `beta`
+                in the original units and `beta_standardised`.
     [data]      file = a CSV or Parquet file, site = the column that labels each row's site; or
                 folder = a folder with one such file for each site, which is called after it.
                 Labels are text, without white space around them: 01 and 1 are two sites.
@@ -23,8 +25,9 @@ from __future__ import annotations
 
 import inspect
 import typing
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,8 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.samplers import SAMPLERS, Decay
 from starlings.sampling import sample
-from starlings.site_data import Moments, SiteFile, SiteFolder, Source, moments, standardised
+from starlings.site_data import Moments, SiteFile, SiteFolder, Source, moments, standardisation
+from starlings.standardising import Standardisation
 from starlings.toml_sections import Key, Pairs, Section, Table, keys_of, read_sections
 
 _REGRESSIONS = ("linear", "logistic", "poisson", "student_t")
@@ -158,22 +162,38 @@ class Study:
         names = [*self.model.covariates, self.model.outcome]
         source, rows = self.source, self.source.read(names, sites)
         X = pd.concat(rows.values())[self.model.covariates]
-        if self.model.standardise:
+        scale = None
+        if self.model.standardise and self.model.covariates:
             own = {site: moments(frame[self.model.covariates]) for site, frame in rows.items()}
-            X = standardised(X, share(own), source.path)
-        if self.model.intercept:
-            X.insert(0, "intercept", 1.0)
+            scale = standardisation(self.model.covariates, share(own), source.path)
+            X = scale.of(X)
         y = pd.concat(rows.values())[self.model.outcome]
         numbers = np.repeat(np.arange(len(rows)), [len(frame) for frame in rows.values()])
         try:
-            return self._modelled(X, y, numbers).renamed(list(rows))
+            problem = self._modelled(X, y, numbers, is_whole=sites is None).renamed(list(rows))
+            return self._in_original_units(problem, scale)
         except RowError as error:
             site = list(rows)[numbers[error.row]]
             place = source.place(site, int(y.index[error.row]))
             raise ValueError(f"{error.text} in {place}.") from None
 
-    def _modelled(self, X: pd.DataFrame, y: pd.Series, sites: np.ndarray) -> Problem:
-        return MODELS[self.model.kind](X, y, sites, **self.model.options)
+    def _modelled(
+        self, X: pd.DataFrame, y: pd.Series, sites: np.ndarray, is_whole: bool
+    ) -> Problem:
+        with warnings.catch_warnings():
+            if not is_whole:  # what is constant here need not be elsewhere
+                warnings.simplefilter("ignore", models.ConstantColumnWarning)
+            settings = {"intercept": self.model.intercept, **self.model.options}
+            return MODELS[self.model.kind](X, y, sites, **settings)
+
+    def _in_original_units(self, problem: Problem, scale: Standardisation | None) -> Problem:
+        """The problem with what its results keep: where it comes from, and the units of `beta`."""
+        sections = {"model": asdict(self.model), "data": asdict(self.data)}
+        problem = problem.described(study=self.path.name, **sections)
+        if scale is None:
+            return problem
+        problem = problem.reporting(scale.report(self.model.intercept))
+        return problem.described(standardised=scale.record())
 
     def make_network(self, sites: list[str]) -> Network:
         """The network of the sites of the problem."""

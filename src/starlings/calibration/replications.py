@@ -20,7 +20,7 @@ import xarray as xr
 from starlings.calibration.judging import Calibration
 from starlings.calibration.rank_file import RankFile
 from starlings.errors import DivergenceError, check_count
-from starlings.measures import entry_names
+from starlings.measures import entry_names, without_derived
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.progress import counted
@@ -156,6 +156,7 @@ class Replicate:
 
 def rank(truth: Mapping[str, Any], posterior: xr.Dataset, draws: int) -> xr.DataArray:
     """Eq. (2) for every agent and every entry of the parameters, (agent, parameter)."""
+    posterior = without_derived(posterior, besides=truth)
     if set(truth) != set(map(str, posterior.data_vars)):
         raise ValueError(
             f"`simulate` names the parameters {sorted(truth)}, but the draws are of "

@@ -50,6 +50,7 @@ def linear_problem(num_agents: int, rows_each: int, dim: int = 2) -> Problem:
         sites,
         noise_std=NOISE_STD,
         prior_var=PRIOR_VAR,
+        intercept=False,
     )
 
 

@@ -158,6 +158,11 @@ def law(problem: Problem, network: Network, sampler: Any) -> Law:
         raise ValueError("exact laws are known for quadratic potentials only.")
     if getattr(sampler, "batch_size", None) is not None:
         raise ValueError("exact laws are known for full gradients only, not for minibatches.")
+    if type(sampler) not in _LAWS:
+        known = ", ".join(kind.__name__ for kind in _LAWS)
+        raise ValueError(
+            f"no exact law is known for {type(sampler).__name__}; there is one for {known}."
+        )
     stacked = Stacked.of(problem, network.matched_to(problem.sites))
     return _LAWS[type(sampler)](stacked, sampler)
 
