@@ -175,7 +175,7 @@ def test_a_run_with_too_few_effective_draws_is_made_longer(monkeypatch):
     """Independent draws: 100 x 4 chains are short of 800, and 1.3 x 2 times as many are asked."""
     asked = []
 
-    def sample(problem, network, draws, chains, seed):
+    def sample(problem, network, draws, chains, seed, progress):
         asked.append(draws)
         values = np.random.default_rng(0).normal(size=(chains, draws, 1))
         return SimpleNamespace(posterior=xr.Dataset({"x": (["chain", "draw", "agent"], values)}))
@@ -276,9 +276,11 @@ def test_intervals_are_those_of_the_draws(tiny):
 
 def test_the_command_passes_its_options_on(monkeypatch, tmp_path):
     calls = []
-    monkeypatch.setattr(run, "run", lambda output, quick: calls.append((output, quick)))
-    result = CliRunner().invoke(app, ["accuracy", "--quick", "--output", str(tmp_path / "new")])
-    assert (result.exit_code, calls) == (0, [(tmp_path / "new", True)])
+    monkeypatch.setattr(run, "run", lambda *given, **options: calls.append((given, options)))
+    words = ["accuracy", "--quick", "--output", str(tmp_path / "new"), "-q"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0
+    assert calls == [((tmp_path / "new",), {"quick": True, "progress": False})]
 
 
 def test_a_run_makes_its_folder(monkeypatch, tmp_path, tiny, known):

@@ -334,6 +334,16 @@ def test_quick_run_does_not_write_over_a_full_one(tiny_registry, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_log_says_what_is_computed_and_what_is_done(tiny_registry, tmp_path, capsys):
+    runner.run(None, tmp_path, progress=True)
+    began_and_done = ["fig-one ...", "fig-one: done", "fig-two ...", "fig-two: done"]
+    assert capsys.readouterr().err.splitlines() == began_and_done
+    runner.run(None, tmp_path, progress=True)  # nothing is left to compute
+    assert capsys.readouterr().err.splitlines() == began_and_done[1::2]
+    runner.run(None, tmp_path, force=True)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_full_run_follows_a_quick_one(tiny_registry, tmp_path):
     page = runner.run(None, tmp_path, quick=True, progress=True)
     assert "a quick run" in page.read_text()

@@ -121,9 +121,12 @@ class Count:
 class Lines(Count):
     """A line every few seconds, for a log."""
 
+    def __init__(self, name: str, total: int, unit: str, done: int = 0) -> None:
+        super().__init__(name, total, unit, done)
+        self.said = self.began
+
     def begin(self) -> None:
         """The first line."""
-        self.said = time.monotonic()
         before = f", of which {self.done:,} are done" if self.done else ""
         say(f"{self.name}: {self.total:,} {self.unit}{before}")
 

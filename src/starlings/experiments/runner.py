@@ -65,6 +65,7 @@ def make(
     """Compute an experiment's table unless it is finished, and draw what is missing."""
     if force or not is_finished(experiment, settings, folder):
         _forget(experiment, folder)
+        report(0, 1)
         table = experiment.compute(settings, report)
         table.to_csv(_file(experiment, folder, "csv"), index=False, float_format=DIGITS)
         _file(experiment, folder, "json").write_text(_fingerprint(experiment, settings))
@@ -175,16 +176,14 @@ def progress_board(
 
 
 def _line_report(name: str) -> Report:
-    """Lines about one experiment; a report of its only piece, by `make`, says that it is over."""
-    lines = Lines(name, 0, "pieces")
+    """Lines about one experiment, which `make` reports as one piece and `compute` as several."""
+    lines = Lines(name, 1, "pieces")
 
     def report(done: int, total: int) -> None:
         lines.total = total
-        if done == 0:
-            lines.begin()
-        elif total == 1:
-            say(f"{name}: done")
-        else:
+        if total > 1:
             lines(done)
+        else:
+            say(f"{name}: done" if done else f"{name} ...")
 
     return report
