@@ -10,7 +10,7 @@ import pytest
 
 import starlings as st
 from starlings.data import ColumnError, numeric_columns, read_rows
-from starlings.results import check_writable
+from starlings.files import check_writable
 from starlings.study import Study
 
 CSV = "site,x,y\na,1,2\nb,3,4\nc,5,6\n"

@@ -63,9 +63,7 @@ def test_a_prior_that_cannot_work_is_refused_when_built(name):
 
 @pytest.mark.parametrize("name", ["chain", "draw", "agent", "a/b", "x_dim_0", "", 3])
 def test_names_that_no_file_can_keep_are_refused(name):
-    with pytest.raises(
-        (ValueError, TypeError), match=r"of a parameter must|no parameter can"
-    ):
+    with pytest.raises((ValueError, TypeError), match=r"of a parameter must|no parameter can"):
         st.Problem(lambda p, row: 0.0, lambda p: 0.0, {"x": (2,), name: ()}, SHARDS)
 
 

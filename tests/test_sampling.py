@@ -170,6 +170,7 @@ def test_chunks_do_not_change_the_draws(monkeypatch):
     settings = {"draws": 50, "chains": 2, "burn_in": 7, "thin": 3}
     whole = st.sample(problem, network, st.DSGHMC(step_size=0.05, friction=3.0), **settings)
     monkeypatch.setattr(vectorised, "CHUNK_BYTES", 3 * 2 * 6 * 3 * 8)  # three draws at a time
+    monkeypatch.setattr(vectorised, "FEW_DRAWS", 1)
     parts = st.sample(problem, network, st.DSGHMC(step_size=0.05, friction=3.0), **settings)
     xr.testing.assert_allclose(whole.posterior, parts.posterior, rtol=1e-12)
 

@@ -13,8 +13,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from starlings.files import check_writable
 from starlings.progress import say
-from starlings.results import check_writable
 from starlings.runtimes.partition import divide
 
 from ..posteriors.run import wide_console

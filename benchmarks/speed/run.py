@@ -9,8 +9,8 @@ from pathlib import Path
 import jax
 
 from starlings.errors import check_choice, check_count
+from starlings.files import check_writable
 from starlings.progress import say
-from starlings.results import check_writable
 
 from ..posteriors.run import chosen, wide_console
 from .report import ON_DEVICE, PARTS, console_tables, page_text

@@ -133,6 +133,9 @@ def sample(
             help="The netCDF file to write.", show_default="that of the study, or STUDY.nc"
         ),
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the output if it exists.")
+    ] = False,
     draws: Annotated[int | None, _count(1, "Draws kept of each chain.", "1000")] = None,
     chains: Annotated[int | None, _count(1, "Replicas of the whole network.", "4")] = None,
     burn_in: Annotated[int | None, _count(0, "Rounds before the first draw.", "500")] = None,
@@ -157,7 +160,7 @@ def sample(
     Options override the study; the defaults are for what both leave open.
     """
     from starlings.errors import check_choice
-    from starlings.results import check_writable
+    from starlings.outputs import check_output
     from starlings.study import Study
     from starlings.study_run import run_alone, run_on
 
@@ -171,14 +174,16 @@ def sample(
         plan = Study.read(study)
         target = output if output is not None else plan.output_path()
         if cluster is None or cluster.is_first:
-            check_writable(target)
+            check_output(target, overwrite, resume, inputs=plan.inputs())
         lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
         settings = plan.run_settings(**lengths, checkpoint_every=checkpoint_every)
-        settings |= {"output": target, "checkpoint": f"{target}.run", "resume": resume}
+        settings |= {"output": target, "overwrite": overwrite, "resume": resume}
         run = run_alone if cluster is None else functools.partial(run_on, cluster)
         result = run(plan, settings, quiet)
     if result is not None and (as_json or not quiet):
         _print_summary(result, target, as_json, quiet)
+    if result is not None and result.interrupted is not None:
+        raise typer.Exit(INTERRUPTED)
 
 
 @command

@@ -309,6 +309,6 @@ def _save(output: Path, table: pd.DataFrame, result: Result, network: Network) -
     from starlings.plots import forest, save_figure
 
     table.to_csv(output / "rand.csv", index=False, float_format="%.6g")
-    result.save(output / "rand.nc")
+    result.save(output / "rand.nc", overwrite=True)
     title = "Six sites on a ring, sharing no rows, reach the pooled posterior"
     save_figure(forest(table, network, title, LOG_ODDS), output / "rand")

@@ -67,11 +67,14 @@ class Check:
     stein: Stein | None = None
     """Stein's identities, where `sample` has examined them."""
     limits: Limits = Limits()
+    interrupted: str | None = None
+    """Where the run was ended early."""
 
     @property
     def problems(self) -> list[str]:
         """What is wrong, each with what to do; empty if nothing is."""
         questions = (
+            self._completeness,
             self._convergence,
             self._length,
             self._means,
@@ -138,6 +141,14 @@ class Check:
         if tested:
             return "Nothing speaks against these draws."
         return "Nothing speaks against these draws, but their law has not been tested."
+
+    def _completeness(self) -> str:
+        if self.interrupted is None:
+            return ""
+        return (
+            f"Incomplete: the run was interrupted {self.interrupted}. Go on with `--resume` (in "
+            "Python `resume=True`)."
+        )
 
     def _convergence(self) -> str:
         if "rhat" not in self.table:

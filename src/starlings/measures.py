@@ -24,7 +24,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,9 @@ LEVELS = (np.arange(200) + 0.5) / 200
 INTERVALS = (0.5, 0.9)
 NUM_DIRECTIONS = 200
 DIRECTIONS_SEED = 0
+BLOCK_BYTES = 8 * 2**20
+"""Of draws that are in memory at once, where they are read from a file."""
+MOST_PASSAGES = 16
 
 
 @dataclass(frozen=True)
@@ -53,21 +56,88 @@ class Draws:
     @classmethod
     def of(cls, posterior: xr.Dataset) -> Draws:
         """The draws of a posterior."""
-        variables = list(posterior.data_vars.items())
-        parts = [v.values.reshape(*v.shape[:3], -1) for _, v in variables]
-        entries = [entry for name, v in variables for entry in entry_names(str(name), v)]
+        parts = [v.values.reshape(*v.shape[:3], -1) for v in posterior.data_vars.values()]
+        entries = all_entries(posterior)
         owners = np.repeat(posterior["agent"].values.astype(str)[:, None], len(entries), axis=1)
         return cls(np.concatenate(parts, axis=-1), owners, entries)
 
-    def most_suspicious(self) -> Draws:
-        """Of every entry only the agent whose half-chains have the most unlike means."""
-        half = self.values.shape[1] // 2
-        halves = np.stack([self.values[:, :half], self.values[:, half : 2 * half]])
-        within = np.maximum(halves.var(axis=2).mean(axis=(0, 1)), np.finfo(float).tiny)
-        worst = (halves.mean(axis=2).var(axis=(0, 1)) / within).argmax(axis=0)
-        entry = np.arange(len(self.entries))
-        values = self.values[:, :, worst, entry][:, :, None]
-        return Draws(values, self.owners[worst, entry][None], self.entries)
+
+@dataclass
+class HalfChains:
+    """Means and variances of the halves of all chains, gathered while draws are read."""
+
+    count: np.ndarray
+    """Draws of a chain in each of (part,): two halves, and what is left of an odd number."""
+    mean: np.ndarray
+    """(part, chain, agent, entry)."""
+    square: np.ndarray
+    """The sum of squares about it."""
+    scatter: np.ndarray
+    """(entry,): the sum of squares of all draws about the average of the agents."""
+
+    @classmethod
+    def of(cls, posterior: xr.Dataset) -> HalfChains:
+        """Of all draws, of which a few are in memory at a time."""
+        half, entries = posterior.sizes["draw"] // 2, len(all_entries(posterior))
+        shape = (3, posterior.sizes["chain"], posterior.sizes["agent"], entries)
+        found = cls(np.zeros(3), np.zeros(shape), np.zeros(shape), np.zeros(entries))
+        for part, (first, last) in enumerate([(0, half), (half, 2 * half), (2 * half, None)]):
+            stretch = posterior.isel(draw=slice(first, last))
+            for slab in split(stretch, "draw", BLOCK_BYTES):
+                found._add(part, Draws.of(slab).values)
+        return found
+
+    def _add(self, part: int, values: np.ndarray) -> None:
+        """Draws (chain, draw, agent, entry) that follow those that are in already."""
+        before, more = self.count[part], values.shape[1]
+        mean = values.mean(axis=1)
+        away = mean - self.mean[part]
+        self.count[part] += more
+        self.mean[part] += away * more / self.count[part]
+        self.square[part] += ((values - mean[:, None]) ** 2).sum(axis=1)
+        self.square[part] += away**2 * before * more / self.count[part]
+        apart = values - values.mean(axis=2, keepdims=True)
+        self.scatter += (apart**2).sum(axis=(0, 1, 2))
+
+    def of_agents(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the variance of all draws of every agent, (agent, entry)."""
+        weight = self.count[:, None, None, None]
+        total = self.count.sum() * self.mean.shape[1]
+        mean = (weight * self.mean).sum(axis=(0, 1)) / total
+        square = self.square + weight * (self.mean - mean) ** 2
+        return mean, square.sum(axis=(0, 1)) / total
+
+    def most_suspicious(self) -> np.ndarray:
+        """Of every entry the number of the agent whose half-chains have the most unlike means."""
+        within = (self.square[:2] / self.count[:2, None, None, None]).mean(axis=(0, 1))
+        between = self.mean[:2].var(axis=(0, 1))
+        return (between / np.maximum(within, np.finfo(float).tiny)).argmax(axis=0)
+
+
+def split(draws: Any, dim: str, most_bytes: float) -> Iterator[Any]:
+    """A dataset or an array in pieces along one dimension, none much larger than that."""
+    size = draws.sizes[dim]
+    step = max(1, int(size * most_bytes // max(draws.nbytes, 1)))
+    for first in range(0, size, step):
+        yield draws.isel({dim: slice(first, first + step)})
+
+
+def all_entries(posterior: xr.Dataset) -> list[str]:
+    """Every scalar entry of every parameter by name."""
+    return [entry for k, v in posterior.data_vars.items() for entry in entry_names(str(k), v)]
+
+
+def entry_blocks(draws: xr.Dataset) -> Iterator[np.ndarray]:
+    """All entries in order, some at a time, (chain, draw, agent, entry).
+
+    In memory is one block, of a sixteenth of all if that is more than `BLOCK_BYTES`: each block
+    costs a passage through the file, if the draws are in one.
+    """
+    most = max(BLOCK_BYTES, draws.nbytes / MOST_PASSAGES)
+    for variable in draws.data_vars.values():
+        own = variable.dims[3:4]
+        for piece in split(variable, str(own[0]), most) if own else (variable,):
+            yield piece.values.reshape(*piece.shape[:3], -1)
 
 
 def convergence_table(posterior: xr.Dataset, quick: bool = False) -> pd.DataFrame:
@@ -75,21 +145,48 @@ def convergence_table(posterior: xr.Dataset, quick: bool = False) -> pd.DataFram
 
     A quick look is at one agent for every entry, whose chains differ most.
     """
-    draws = Draws.of(posterior).most_suspicious() if quick else Draws.of(posterior)
-    rhat, bulk, tail = _arviz_diagnostics(draws.values)
+    names, entries = posterior["agent"].values.astype(str), all_entries(posterior)
+    if quick:
+        owners = HalfChains.of(posterior).most_suspicious()[None]
+        rhat, bulk, tail = _of_agents(posterior, owners[0])[:, None]
+    else:
+        owners = np.repeat(np.arange(len(names))[:, None], len(entries), axis=1)
+        rhat, bulk, tail = _of_all(posterior)
     ess = np.fmin(bulk, tail)
-    entry = np.arange(len(draws.entries))
+    entry = np.arange(len(entries))
     highest = np.where(np.isnan(rhat), np.inf, rhat).argmax(axis=0)
     fewest = np.where(np.isnan(ess), np.inf, ess).argmin(axis=0)
     columns = {
         "rhat": rhat[highest, entry],
-        "rhat_agent": draws.owners[highest, entry],
+        "rhat_agent": names[owners[highest, entry]],
         "ess": ess[fewest, entry],
         "ess_bulk": bulk.min(axis=0),
         "ess_tail": tail.min(axis=0),
-        "ess_agent": draws.owners[fewest, entry],
+        "ess_agent": names[owners[fewest, entry]],
     }
-    return pd.DataFrame(columns, index=draws.entries)
+    return pd.DataFrame(columns, index=entries)
+
+
+def _of_all(posterior: xr.Dataset) -> np.ndarray:
+    """R-hat, bulk and tail effective draws of every agent, (3, agent, entry)."""
+    parts = []
+    for some in split(posterior, "agent", BLOCK_BYTES):
+        found = [np.stack(_arviz_diagnostics(values)) for values in entry_blocks(some)]
+        parts.append(np.concatenate(found, axis=-1))
+    return np.concatenate(parts, axis=1)
+
+
+def _of_agents(posterior: xr.Dataset, agents: np.ndarray) -> np.ndarray:
+    """The same of one agent for each entry, (3, entry)."""
+    found = np.empty((3, len(agents)))
+    for agent in np.unique(agents):
+        first = 0
+        for values in entry_blocks(posterior.isel(agent=slice(agent, agent + 1))):
+            here = first + np.flatnonzero(agents[first : first + values.shape[-1]] == agent)
+            if len(here) > 0:
+                found[:, here] = np.stack(_arviz_diagnostics(values[..., here - first]))[:, 0]
+            first += values.shape[-1]
+    return found
 
 
 def _arviz_diagnostics(values: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -109,19 +206,19 @@ def _arviz_diagnostics(values: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def agreement_table(posterior: xr.Dataset) -> pd.DataFrame:
     """Eq. (1) to (3) of every entry; draws that do not vary at all agree."""
-    draws = Draws.of(posterior)
-    values = draws.values
-    spread = values.std(axis=(0, 1, 2))
+    halves = HalfChains.of(posterior)
+    means, variances = halves.of_agents()
+    deviations, number = np.sqrt(variances), posterior["agent"].size
+    spread = np.sqrt(variances.mean(axis=0) + means.var(axis=0))
     unit = np.where(spread > 0, spread, 1.0)
-    scatter = values - values.mean(axis=2, keepdims=True)
-    deviations = values.std(axis=(0, 1))
+    scatter = halves.scatter / (halves.count.sum() * posterior.sizes["chain"] * number)
     smallest = np.where(spread > 0, np.maximum(deviations.min(axis=0), 1e-9 * spread), 1.0)
     columns = {
-        "apart": np.ptp(values.mean(axis=(0, 1)), axis=0) / unit,  # (1)
-        "disagreement": np.sqrt((scatter**2).mean(axis=(0, 1, 2))) / unit,  # (2)
+        "apart": np.ptp(means, axis=0) / unit,  # (1)
+        "disagreement": np.sqrt(scatter) / unit,  # (2)
         "sd_ratio": np.where(spread > 0, deviations.max(axis=0) / smallest, 1.0),  # (3)
     }
-    return pd.DataFrame(columns, index=draws.entries)
+    return pd.DataFrame(columns, index=all_entries(posterior))
 
 
 def compare(posterior: xr.Dataset, reference: Mapping[str, Any]) -> pd.DataFrame:

@@ -7,8 +7,10 @@ parameter shape) in constrained space, and `sample_stats`. It saves to one netCD
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,21 @@ import xarray as xr
 
 import starlings
 from starlings.diagnostics import Check, check, recorded_evidence
+from starlings.errors import in_one_line
+from starlings.files import UnreadableFileError, check_replaceable, is_sealed, written
+from starlings.locks import locked
 from starlings.measures import DERIVED
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.runtimes.recording import Record, Schedule, disagreement
 
 GROUPS = ("posterior", "sample_stats")
+Groups = dict[str, xr.Dataset]
+"""The groups of a result; unlike a tree they leave memory as soon as nobody has them."""
+INTERRUPTED_RUN = "interrupted_run"
+"""The attribute that says which run was interrupted, as the folder that keeps it does."""
+CHUNK_BYTES = 2**18
+"""Of a variable in a file that lie together."""
 
 
 class Result:
@@ -46,10 +57,15 @@ class Result:
         """Version, sampler, seed, network and schedule."""
         return dict(self.tree["posterior"].attrs)
 
+    @property
+    def interrupted(self) -> str | None:
+        """Where the run was ended early, such as "after 312 of 1000 draws"; None if it was not."""
+        return self.attrs.get("interrupted")
+
     def note(self, name: str, value: Any) -> None:
-        """Keep something more about how the draws were made, as JSON in the attributes."""
+        """Keep something more about how the draws were made, in the attributes."""
         for group in GROUPS:
-            self.tree[group].attrs[name] = json.dumps(value)
+            self.tree[group].attrs[name] = as_attribute(value)
 
     def check(self, reference: Mapping[str, Any] | None = None) -> Check:
         """Converged, agreed, right? Print what comes back for a verdict in words.
@@ -61,7 +77,8 @@ class Result:
             reference: draws from elsewhere (pooled, where that is allowed), by parameter name,
                 with one draw per first index.
         """
-        return check(self.posterior, reference=reference, **recorded_evidence(self.attrs))
+        found = check(self.posterior, reference=reference, **recorded_evidence(self.attrs))
+        return dataclasses.replace(found, interrupted=self.interrupted)
 
     def within(self, most_bytes: int) -> Result:
         """This result, or one with every so-many-th agent where the draws are larger than that."""
@@ -82,20 +99,25 @@ class Result:
             return self.tree
         return arviz.InferenceData(posterior=self.posterior, sample_stats=self.sample_stats)
 
-    def save(self, path: str | Path) -> Path:
-        """Write one netCDF file, through a temporary name so that it is whole or not there."""
-        target = check_writable(path)
-        partial = target.with_name(target.name + ".partial")
-        try:
-            self.tree.to_netcdf(partial, engine="h5netcdf")
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Write one netCDF file, through a temporary name so that it is whole or not there.
+
+        A file that exists is replaced only with `overwrite`, and whatever is not a plain file, such
+        as a symbolic link, never.
+        """
+        target = check_replaceable(path, overwrite)
+        with locked(target):
+            again = functools.partial(check_replaceable, path, overwrite)
+            advice = "The draws are still in memory: make room, or save them elsewhere."
+            with written(target, self.tree.nbytes, advice, again) as partial:
+                self.tree.to_netcdf(partial, engine="h5netcdf")
         return target
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{self.posterior.sizes[d]} {d}s" for d in ("chain", "draw", "agent"))
-        return f"Result({self.attrs.get('sampler')}; {sizes}; {list(self.posterior.data_vars)})"
+        ended = "" if self.interrupted is None else f"; interrupted {self.interrupted}"
+        names = list(self.posterior.data_vars)
+        return f"Result({self.attrs.get('sampler')}; {sizes}; {names}{ended})"
 
 
 def assembled(
@@ -107,7 +129,7 @@ def assembled(
     precision: str,
     record: Record,
     first: int = 0,
-) -> Result:
+) -> Groups:
     """Raw draws with their names, shapes and constrained values; `first` numbers the first."""
     attributes = describe(sampler, network, schedule, seed, precision)
     posterior = posterior_dataset(problem, record)
@@ -116,32 +138,41 @@ def assembled(
     groups = {"posterior": posterior, "sample_stats": stats}
     for name, dataset in groups.items():
         groups[name] = dataset.assign_coords(draw=numbers).assign_attrs(attributes)
-    return Result(xr.DataTree.from_dict(groups))
+    return groups
 
 
-def write_slabs(slabs: Iterator[Result], target: Path) -> None:
+def as_attribute(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def write_slabs(slabs: Iterator[Groups], partial: Path) -> None:
     """One netCDF file from results that follow one another along the draws."""
     import h5netcdf
 
-    partial = target.with_name(target.name + ".partial")
-    try:
-        for number, slab in enumerate(slabs):
-            if number == 0:
-                _write_growing(slab, partial)
-                continue
-            with h5netcdf.File(partial, "a") as file:
-                for group in GROUPS:
-                    _append(file[group], slab.tree[group].to_dataset())
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    for number, slab in enumerate(slabs):
+        if number == 0:
+            _write_growing(slab, partial)
+            continue
+        with h5netcdf.File(partial, "a") as file:
+            for group in GROUPS:
+                _append(file[group], slab[group])
 
 
-def _write_growing(slab: Result, path: Path) -> None:
+def _write_growing(slab: Groups, path: Path) -> None:
     """A file to which draws can be appended."""
-    for number, group in enumerate(GROUPS):
+    for number, (group, dataset) in enumerate(slab.items()):
         how: Any = {"mode": "a" if number else "w", "unlimited_dims": ["draw"]}
-        slab.tree[group].to_dataset().to_netcdf(path, group=group, engine="h5netcdf", **how)
+        layout = {name: {"chunksizes": _chunk(v)} for name, v in dataset.data_vars.items()}
+        dataset.to_netcdf(path, group=group, engine="h5netcdf", encoding=layout, **how)
+
+
+def _chunk(variable: xr.DataArray) -> tuple[int, ...]:
+    """The shape of what lies together: the draws of a slab of some agents, who are read apart."""
+    agents = variable.sizes.get("agent", 1)
+    together = max(1, min(agents, agents * CHUNK_BYTES // variable.nbytes))
+    size = {**variable.sizes, "agent": together}
+    return tuple(size[dim] for dim in variable.dims)
 
 
 def _append(group: Any, dataset: xr.Dataset) -> None:
@@ -154,40 +185,46 @@ def _append(group: Any, dataset: xr.Dataset) -> None:
 
 
 def load(path: str | Path) -> Result:
-    """Read a result that `Result.save` wrote."""
-    with opened(path).tree as tree:
+    """Read a result that `Result.save` wrote; what is damaged is refused."""
+    with opened(path).tree as tree, _said_of(Path(path)):
         return Result(tree.load())
 
 
 def opened(path: str | Path) -> Result:
-    """A result whose draws stay in the file until they are used."""
+    """A result whose draws stay in the file until they are used, and after that."""
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"no result file at {source}.")
-    try:
-        tree = xr.open_datatree(source, engine="h5netcdf")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{source} is not a netCDF file that can be read: {error}") from None
+    with _said_of(source):
+        is_sealed(source)  # an older file is not
+        tree = xr.open_datatree(source, engine="h5netcdf", cache=False)
     if "posterior" not in tree.children:
         tree.close()
-        raise ValueError(f"{source} has no `posterior` group; starlings did not write it.")
+        raise UnreadableFileError(f"{source} has no `posterior` group; starlings did not write it.")
     return Result(tree)
 
 
-def check_writable(path: str | Path) -> Path:
-    """The path, if a file can be made there; checked before a long run rather than after."""
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"output path {target} is a folder; name a file such as draws.nc.")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"output path {target} is not writable: no folder {target.parent}.")
-    probe = target.with_name(target.name + ".partial")
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    """One kind of error, whatever a damaged or a strange file leads to."""
     try:
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise PermissionError(f"output path {target} is not writable: {error.strerror}.") from None
-    return target
+        yield
+    except UnreadableFileError as error:
+        raise UnreadableFileError(f"{error} Take a copy of it, or run again.") from None
+    except Exception as error:
+        raise UnreadableFileError(
+            f"{path} is not a netCDF file that can be read: it is damaged, cut short, or not a "
+            f"result of starlings ({in_one_line(error)}). Take a copy of it, or run again."
+        ) from None
+
+
+def interrupted_run(path: Path) -> str | None:
+    """Which run left a short file here when it was interrupted; None if none did."""
+    try:
+        with opened(path).tree as tree:
+            return tree["posterior"].attrs.get(INTERRUPTED_RUN)
+    except (OSError, ValueError):
+        return None
 
 
 def posterior_dataset(problem: Problem, record: Record) -> xr.Dataset:

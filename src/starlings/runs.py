@@ -7,22 +7,36 @@ one file that is written slab by slab, so that no process ever has more than a s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import xarray as xr
+
 from starlings.diagnostics import warn_if_untrustworthy
+from starlings.files import written
 from starlings.network import Network
+from starlings.outputs import Size
 from starlings.problem import Problem
-from starlings.results import Result, assembled, check_writable, opened, write_slabs
+from starlings.results import (
+    INTERRUPTED_RUN,
+    Groups,
+    Result,
+    as_attribute,
+    assembled,
+    opened,
+    write_slabs,
+)
 from starlings.runtimes.alone import others
+from starlings.runtimes.checkpoint import identity
 from starlings.runtimes.recording import Record, Recording, Schedule
 from starlings.samplers import CADMM
 
 FEWEST_CHAINS, FEWEST_DRAWS = 4, 500
 """A shorter run of a chosen sampler is a trial, not worth a warning."""
-SLAB_BYTES = 64 * 2**20
+SLAB_BYTES = 4 * 2**20
 CHECKED_BYTES = 2**30
 """Of draws that are looked at in memory; beyond it those of some agents stand for all."""
 
@@ -38,26 +52,49 @@ class Run:
     seed: int
     precision: str
     recording: Recording
+    chains: int
+    folder: Path | None = None
+    """What keeps the draws until they are in a file."""
     notes: dict[str, Any] = field(default_factory=dict)
     """What else belongs to the attributes of a result."""
 
     def result(self) -> Result | None:
         """All draws in memory, at the first process; None at the others."""
         record = self._gathered(self.recording.joined())
-        return None if record is None else self._result_of(record, first=0)
+        return None if record is None else Result(xr.DataTree.from_dict(self._named(record, 0)))
 
-    def saved(self, path: str | Path) -> Result | None:
+    def saved(self, path: Path, check: Callable[[], object]) -> Result | None:
         """All draws in one netCDF file, and no more than a slab of them in memory.
 
         Every process has to call it; the first one gets them back as they are read from there.
+        `check` is asked before the file takes its place.
         """
-        slabs = (None if s is None else self._result_of(s, first) for first, s in self._slabs())
         if not self.is_first:
-            deque(slabs, maxlen=0)  # hands its share of every slab to the first
+            deque(self._slabs(), maxlen=0)  # hands its share of every slab to the first
             return None
-        target = check_writable(path)
-        write_slabs((slab for slab in slabs if slab is not None), target)
-        return opened(target)
+        size = Size.of(self.problem, self.recording.count, self.chains, self.precision)
+        with written(path, size.result, self._advice, self._allowed(check)) as partial:
+            write_slabs((self._named(s, i) for i, s in self._slabs() if s is not None), partial)
+        return opened(path)
+
+    def _allowed(self, check: Callable[[], object]) -> Callable[[], None]:
+        """The same question, whose refusal says that no draw is lost."""
+
+        def asked() -> None:
+            try:
+                check()
+            except OSError as error:
+                raise type(error)(f"{error} {self._advice}") from None
+
+        return asked
+
+    @property
+    def _advice(self) -> str:
+        """What to do where the file cannot be written."""
+        return (
+            f"All draws so far are kept in {self.folder}: see to it, and go on with the same "
+            "command and `--resume` (in Python `resume=True`)."
+        )
 
     @property
     def is_first(self) -> bool:
@@ -71,24 +108,34 @@ class Run:
         if "tuning" not in self.notes and is_trial:
             return
         if not isinstance(self.sampler, CADMM):  # which draws nothing
-            warn_if_untrustworthy(result.within(CHECKED_BYTES), stacklevel=4)
+            warn_if_untrustworthy(result.within(CHECKED_BYTES), stacklevel=5)
 
     def _slabs(self) -> Iterator[tuple[int, Record | None]]:
-        one = self.recording.parts[0].position[:1]
-        size = max(1, SLAB_BYTES // (one.nbytes // one.shape[2] * self.network.size))
-        for first in range(0, self.recording.count, size):
-            last = min(first + size, self.recording.count)
-            yield first, self._gathered(self.recording.between(first, last))
+        numbers = self.chains * self.network.size * self.problem.dim
+        size, first = max(1, SLAB_BYTES // (numbers * np.dtype(self.precision).itemsize)), 0
+        for slab in self.recording.slabs(size):
+            yield first, self._gathered(slab)
+            first += size
 
     def _gathered(self, record: Record) -> Record | None:
         """The draws of all agents, at the first process."""
         columns = [others(self.network).gather(column, axis=2) for column in record]
         return Record(*columns) if self.is_first else None
 
-    def _result_of(self, record: Record, first: int) -> Result:
+    def _named(self, record: Record, first: int) -> Groups:
         """Some draws with their names; `first` is the number of the first of them."""
         described = (self.network, self.sampler, self.schedule, self.seed, self.precision)
-        result = assembled(self.problem, *described, record, first)
-        for name, value in self.notes.items():
-            result.note(name, value)
-        return result
+        groups = assembled(self.problem, *described, record, first)
+        notes = {name: as_attribute(value) for name, value in self.notes.items()}
+        return {name: dataset.assign_attrs(notes) for name, dataset in groups.items()}
+
+    def interrupted(self) -> str | None:
+        """How far a run has come that was ended early, which its result then says too."""
+        count, wanted = self.recording.count, self.schedule.draws
+        if count == wanted:
+            return None
+        text = f"after {count} of {wanted} draws"
+        self.notes["interrupted"] = text
+        if self.folder is not None and self.is_first:
+            self.notes[INTERRUPTED_RUN] = identity(self.folder)
+        return text

@@ -14,12 +14,14 @@ import numpy as np
 
 from starlings.errors import check_choice, check_count
 from starlings.network import Network
+from starlings.outputs import Size, check_output, check_room, check_rounds, claiming, folder_of
 from starlings.problem import Problem
 from starlings.progress import counted, number_of, say, stage
 from starlings.results import Result
 from starlings.rounds import Round, chain_keys
 from starlings.runs import Run
 from starlings.runtimes import vectorised
+from starlings.runtimes.alone import others
 from starlings.runtimes.checkpoint import Checkpoint, digest
 from starlings.runtimes.recording import Schedule
 from starlings.samplers import SAMPLERS, Metropolis
@@ -37,6 +39,7 @@ class InterruptedWarning(UserWarning):
     """A run was ended by Ctrl-C and returns the draws that it had."""
 
 
+@claiming
 def sample(
     problem: Problem,
     network: Network,
@@ -53,6 +56,7 @@ def sample(
     progress: bool | None = None,
     check: bool = True,
     output: str | Path | None = None,
+    overwrite: bool = False,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = CHECKPOINT_EVERY,
     resume: bool = False,
@@ -80,16 +84,23 @@ def sample(
         progress: what is being done, on stderr: a bar on a terminal, and otherwise lines every ten
             seconds. By default only on a terminal.
         check: look at the draws afterwards, and warn if they should not be trusted.
-        output: a netCDF file to write, to which draws go slab by slab instead of into memory; what
-            is returned reads them from there.
-        checkpoint: a folder that keeps the run, so that it can be resumed if it is interrupted.
+        output: a netCDF file to write; what is returned reads the draws from there. Neither the run
+            nor what is made of its draws then needs more memory for more of them.
+        overwrite: replace a plain file that is there. Anything else (a folder, a device, a symbolic
+            link) is never replaced.
+        checkpoint: a folder that keeps the run, so that it can be resumed if it is interrupted; by
+            default OUTPUT.run, where there is an `output`.
         checkpoint_every: rounds from one checkpoint to the next.
         resume: go on with the run that is in that folder, if there is one; more draws may be asked
-            for than before. The folder is removed once the draws are in `output`.
+            for than before. The folder is removed once the draws are in `output`. The short file
+            that this run left there when it was interrupted is replaced.
 
-    Ctrl-C ends the run early and returns the draws so far. On a network that is placed on several
-    processes (see `starlings.runtimes.mpi`) all of them must call this, with the problem of the
-    sites that they hold; the first one gets the result, and the others None.
+    Ctrl-C ends the run early and returns the draws so far, with an attribute `interrupted` that
+    says how many. No two runs may have the same output or checkpoint at once.
+
+    On a network that is placed on several processes (see `starlings.runtimes.mpi`) all of them must
+    call this, with the problem of the sites that they hold; the first one gets the result, and the
+    others None.
     """
     check_count(1, draws=draws, chains=chains, thin=1 if thin is None else thin)
     check_count(0, seed=seed, burn_in=0 if burn_in is None else burn_in)
@@ -97,16 +108,25 @@ def sample(
         raise ValueError(f"`seed` must be below 2**63, got {seed}.")
     check_choice(("float64", "float32"), precision=precision)
     network = _matched(problem, network)
+    folder = folder_of(output, checkpoint)
+    if resume and folder is None:
+        raise ValueError(
+            "`resume` needs the `checkpoint` or the `output` of the run to go on with."
+        )
+    check_rounds(Schedule(draws, burn_in or 0, thin or 1))
+    rules = functools.partial(check_output, output, overwrite, resume, checkpoint)
+    if others(network).rank == 0:
+        check_room(Size.of(problem, draws, chains, precision), rules(), folder)
     if sampler is not None:
         check_sampler(problem, network, sampler)
     kept = None
-    if checkpoint is not None:
+    if folder is not None:
         lengths = {"chains": chains, "burn_in": burn_in, "thin": thin}
         described = {"sampler": str(sampler), "exactness": exactness, **lengths}
         described |= {"seed": seed, "precision": precision}
         if initial is not None:
             described["initial"] = digest({"initial": _flat(problem, initial)})
-        kept = _kept(problem, network, checkpoint, checkpoint_every, described, resume)
+        kept = _kept(problem, network, folder, checkpoint_every, described, resume)
     say(_announcement(problem, network, sampler, draws, chains), progress)
     tuning = None
     if sampler is None:
@@ -116,6 +136,7 @@ def sample(
         initial = None if start is None else tuning.coordinates(start)
         say(tuning.summary(), progress)
     schedule = _schedule(draws, burn_in, thin, sampler, tuning)
+    check_rounds(schedule)
     with jax.enable_x64(precision == "float64"):
         agents = problem.agents(network, np.dtype(precision))
         positions = start_positions(problem, sampler, initial, chains, seed, np.dtype(precision))
@@ -123,21 +144,19 @@ def sample(
             recording = vectorised.run(
                 sampler, agents, network, positions, seed, schedule, report, checkpoint=kept
             )
-    if recording.count < draws:
-        warnings.warn(
-            f"interrupted after {recording.count} of {draws} draws; returning those.",
-            InterruptedWarning,
-            stacklevel=2,
-        )
-    run = Run(problem, network, sampler, schedule, seed, precision, recording)
+    run = Run(problem, network, sampler, schedule, seed, precision, recording, chains, folder)
     run.notes["model"] = problem.provenance()
+    if (ended := run.interrupted()) is not None:
+        go_on = "" if folder is None else f" It is kept in {folder}: `resume` goes on with it."
+        text = f"interrupted {ended}; returning those.{go_on}"
+        warnings.warn(text, InterruptedWarning, stacklevel=3)
     if tuning is not None:
         run.notes["tuning"] = tuning.record()
         if check:
             some = np.moveaxis(recording.thinned(EXAMINED_DRAWS), 0, 1)
             run.notes["stein"] = examine(problem, network, some).record()
-    result = run.result() if output is None else run.saved(output)
-    if kept is not None and output is not None and recording.count == draws:
+    result = run.result() if output is None else run.saved(Path(output), rules)
+    if kept is not None and output is not None and ended is None:
         kept.remove()
     if check and result is not None:
         run.warn_of(result)
@@ -147,7 +166,7 @@ def sample(
 def _kept(
     problem: Problem,
     network: Network,
-    folder: str | Path,
+    folder: Path,
     every: int,
     described: dict[str, Any],
     resume: bool,
@@ -158,7 +177,7 @@ def _kept(
     rows = [digest(rows) for rows in problem.shards.values()]
     digests = np.column_stack([rows, *(problem.potentials(point) for point in points)])
     edges = sorted(sorted(map(str, edge)) for edge in network.graph.edges)
-    kept = Checkpoint(Path(folder), every, network, digests)
+    kept = Checkpoint(folder, every, network, digests)
     kept.begin({**described, "sites": network.names, "edges": edges}, resume)
     return kept
 

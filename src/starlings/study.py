@@ -150,6 +150,11 @@ class Study:
         assert self.data.site is not None
         return SiteFile(self.path.parent / self.data.file, self.data.site)
 
+    def inputs(self) -> list[Path]:
+        """The files that it is read from."""
+        data = self.source.path
+        return [self.path, *(data.iterdir() if data.is_dir() else [data])]
+
     def make_problem(
         self, sites: Sequence[str] | None = None, share: Callable[[Moments], Moments] = dict
     ) -> Problem:
@@ -234,7 +239,7 @@ class Study:
 def _option_keys(section: Section) -> dict[str, Key]:
     """The keys that a section owes to what it chooses: a model, a graph or a sampler."""
     if section.name == "run":
-        return keys_of(sample, besides=(*SUPPLIED, "output", "checkpoint", "resume"))
+        return keys_of(sample, besides=(*SUPPLIED, "output", "overwrite", "checkpoint", "resume"))
     by_edges = section.name == "network" and "graph" not in section.table
     tuned = section.name == "sampler" and not section.table
     if section.name not in CHOOSERS or by_edges or tuned:

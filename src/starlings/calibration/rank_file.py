@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 
 import starlings
-from starlings.results import check_writable
+from starlings.files import check_writable, is_sealed, written
 
 CHECKPOINT = 10
 """Replications from one writing to the next."""
@@ -59,13 +59,9 @@ class RankFile:
             return
         self.saved, self.fresh = self.ranks, []
         if self.path is not None:
-            partial = self.path.with_name(self.path.name + ".partial")
             noted = self.saved.assign_attrs(settings=json.dumps(self.settings))
-            try:
+            with written(self.path, noted.nbytes) as partial:
                 noted.to_netcdf(partial, engine="h5netcdf")
-                partial.replace(self.path)
-            finally:
-                partial.unlink(missing_ok=True)
 
     def __enter__(self) -> RankFile:
         return self
@@ -75,6 +71,7 @@ class RankFile:
 
 
 def _read(path: Path, settings: dict[str, Any]) -> xr.DataArray:
+    is_sealed(path)  # an older file is not
     try:
         ranks = xr.load_dataarray(path, engine="h5netcdf")
         made_with = json.loads(ranks.attrs.pop("settings"))

@@ -24,6 +24,8 @@ from starlings.proximal import tolerance
 SOUND, UNCONVERGED, EXPLODED, NOT_FINITE = range(4)
 REASONS = 4
 NEVER = np.iinfo(np.int32).max
+MOST_ROUNDS = int(NEVER) // REASONS - 1
+"""So that eq. (1) of every round is below `NEVER`, and twice a round is a number of 32 bits."""
 FEW_ENTRIES = 8
 ONE_BY_ONE = 16
 """Rounds that are looked at singly, when halving has come so far."""

@@ -33,7 +33,8 @@ from starlings.runtimes.recording import Record, Recording, Schedule
 from starlings.runtimes.trouble import FEW_ENTRIES, first_trouble, no_trouble, retraced, watched
 from starlings.runtimes.wiring import Wiring
 
-CHUNK_BYTES = 64 * 2**20
+CHUNK_BYTES, FEW_DRAWS, MOST_CHUNK_BYTES = 8 * 2**20, 8, 64 * 2**20
+"""Of draws that are kept on the device, which memory has several times; large ones are few."""
 LARGE_STATES = 2**20
 """Bytes of all positions above which rounds are compiled in blocks of pairs, see `repeated`."""
 PAIRS = 4
@@ -295,13 +296,15 @@ def run(
     """
     keys = chain_keys(seed, len(positions), network.held)
     draw_bytes = positions.nbytes // len(network.held) * network.size
-    capacity = max(1, min(schedule.draws, CHUNK_BYTES // draw_bytes))
+    few = min(FEW_DRAWS, MOST_CHUNK_BYTES // draw_bytes)
+    capacity = max(1, min(schedule.draws, max(few, CHUNK_BYTES // draw_bytes)))
     wiring = Wiring.of(network, positions.dtype)
     groups = prepared(sampler, agents, len(positions))
     loop = partial(advance, sampler, groups, wiring, keys, capacity=capacity)
     flock, recording, pace = start(sampler, groups, positions, keys), Recording(), Pace()
     if checkpoint is not None:
         flock, recording = checkpoint.restored(flock)
+        recording.room = capacity
     every = None if checkpoint is None else checkpoint.every
     rest = others(network)
 
