@@ -1,0 +1,300 @@
+"""Where a run writes: what it refuses to replace, two runs at one place, how much is too much."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import starlings as st
+from conftest import unequal_linear_problem
+from starlings.cli import app
+from starlings.files import check_replaceable
+from starlings.locks import locked
+from starlings.outputs import Size, check_room
+from starlings.runtimes import pacing, vectorised
+from starlings.runtimes.trouble import MOST_ROUNDS, NEVER, REASONS
+from starlings.sampling import InterruptedWarning
+
+NETWORK, SAMPLER = st.Network.ring(6), st.DADMMS(rho=2.0)
+LENGTHS = {"draws": 40, "burn_in": 5, "chains": 2, "progress": False, "check": False}
+STUDY = """
+[model]
+kind = "linear_regression"
+outcome = "y"
+covariates = ["x"]
+noise_std = 1.0
+[data]
+DATA
+[network]
+graph = "path"
+[sampler]
+name = "dadmms"
+rho = 5.0
+[run]
+draws = 40
+chains = 2
+burn_in = 3
+"""
+
+
+def sampled(**options) -> st.Result:
+    return st.sample(unequal_linear_problem(), NETWORK, SAMPLER, **{**LENGTHS, **options})
+
+
+def starlings(*arguments: object):
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch) -> Path:
+    """A study whose rows are in one file, which is also three files in a folder."""
+    monkeypatch.chdir(tmp_path)
+    rows = {town: f"{town},{k},{2 * k + 1}\n" for k, town in enumerate("abc")}
+    Path("rows.csv").write_text("town,x,y\n" + "".join(rows.values()))
+    Path("towns").mkdir()
+    for town, row in rows.items():
+        (Path("towns") / f"{town}.csv").write_text("town,x,y\n" + row)
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.replace("DATA", 'file = "rows.csv"\nsite = "town"'))
+    return path
+
+
+@pytest.fixture
+def never(monkeypatch):
+    """No round is made."""
+
+    def advance(*_, **__):
+        raise AssertionError("the run began")
+
+    monkeypatch.setattr(vectorised, "advance", advance)
+
+
+def interrupt_after(monkeypatch, chunks: int) -> None:
+    """Ctrl-C after so many chunks of a few rounds."""
+    advance, done = vectorised.advance, []
+
+    def interrupted(*arguments, **options):
+        done.append(1)
+        if len(done) > chunks:
+            raise KeyboardInterrupt
+        return advance(*arguments, **options)
+
+    monkeypatch.setattr(pacing, "CHUNK_SECONDS", 1e-9)
+    monkeypatch.setattr(vectorised, "advance", interrupted)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    path.with_name("other.nc").write_text("kept")
+    path.symlink_to("other.nc")
+
+
+def listening(path: Path) -> None:
+    here = os.getcwd()
+    os.chdir(path.parent)  # the name of a socket has to be short
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.bind(path.name)
+    os.chdir(here)
+
+
+SPECIAL = {
+    "folder": (Path.mkdir, "is a folder"),
+    "pipe": (pipe, "is a pipe"),
+    "socket": (listening, "is a socket"),
+    "link": (link, "is a symbolic link"),
+    "link to nothing": (lambda path: path.symlink_to("none.nc"), "is a symbolic link"),
+}
+
+
+@pytest.mark.parametrize(("make", "text"), SPECIAL.values(), ids=SPECIAL)
+def test_what_is_no_plain_file_is_never_replaced(tmp_path, never, make, text):
+    target = tmp_path / "draws.nc"
+    make(target)
+    kind = target.lstat().st_mode
+    with pytest.raises(OSError, match=f"draws.nc {text}; name a file"):
+        sampled(output=target, overwrite=True)
+    with pytest.raises(OSError, match=text):
+        st.Result(None).save(target, overwrite=True)
+    assert target.lstat().st_mode == kind
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_a_device_is_never_replaced(never):
+    with pytest.raises(FileExistsError, match="/dev/null is a device"):
+        sampled(output="/dev/null", overwrite=True)
+
+
+def test_a_file_is_replaced_only_with_overwrite(tmp_path):
+    target = tmp_path / "draws.nc"
+    first = sampled(output=target, seed=1).posterior["beta"].values
+    for refused in (lambda: sampled(output=target), lambda: sampled().save(target)):
+        with pytest.raises(FileExistsError, match=r"exists; add `--overwrite` \(in Python"):
+            refused()
+    np.testing.assert_array_equal(st.load(target).posterior["beta"], first)
+    sampled(output=target, seed=2, overwrite=True)
+    assert st.load(target).attrs["seed"] == 2
+    sampled(seed=3).save(target, overwrite=True)
+    assert st.load(target).attrs["seed"] == 3
+    assert [file.name for file in tmp_path.iterdir()] == ["draws.nc"]
+
+
+def test_the_same_command_twice_says_what_to_add(study, tmp_path):
+    assert starlings("sample", study, "--quiet").exit_code == 0
+    again = starlings("sample", study, "--quiet")
+    assert again.exit_code == 1
+    assert "output path study.nc exists; add `--overwrite`" in again.stderr
+    assert starlings("sample", study, "--quiet", "--resume").exit_code == 1
+    assert starlings("sample", study, "--quiet", "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize("data", ['file = "rows.csv"\nsite = "town"', 'folder = "towns"'])
+@pytest.mark.parametrize("name", ["study.toml", "rows.csv", "hard.csv", "towns/b.csv"])
+def test_no_input_of_a_study_is_replaced(study, never, data, name):
+    study.write_text(STUDY.replace("DATA", data))
+    os.link("rows.csv" if "file" in data else "towns/b.csv", "hard.csv")
+    if name not in ("study.toml", "hard.csv") and ("file" in data) != (name == "rows.csv"):
+        return  # is no input of this study
+    before = Path(name).read_bytes()
+    done = starlings("sample", study, "--overwrite", "--output", name)
+    assert done.exit_code == 1
+    assert "is an input of this run" in done.stderr
+    assert Path(name).read_bytes() == before
+
+
+def test_nothing_is_written_into_the_checkpoint(tmp_path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(FileExistsError, match="is an input of this run"):
+        sampled(output=tmp_path / "run" / "draws.nc", checkpoint=tmp_path / "run", overwrite=True)
+
+
+def test_a_file_that_appears_during_the_run_is_not_replaced(tmp_path, monkeypatch):
+    target, run = tmp_path / "draws.nc", vectorised.run
+
+    def meanwhile(*arguments, **options):
+        target.write_text("somebody else's")
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(vectorised, "run", meanwhile)
+    with pytest.raises(FileExistsError, match=r"exists.* All draws so far are kept in .*draws.nc"):
+        sampled(output=target)
+    assert target.read_text() == "somebody else's"
+    monkeypatch.setattr(vectorised, "run", run)
+    target.unlink()
+    found = sampled(output=target, resume=True)
+    np.testing.assert_array_equal(found.posterior["beta"], sampled().posterior["beta"])
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_an_interrupted_run_says_so_and_goes_on(study, tmp_path, monkeypatch):
+    target, options = tmp_path / "draws.nc", ("--quiet", "--checkpoint-every", 4)
+    with monkeypatch.context() as during:
+        interrupt_after(during, 7)
+        done = starlings("sample", study, "--output", target, *options)
+    assert done.exit_code == 130
+    assert "interrupted after" in done.stderr
+    short = st.load(target)
+    count = short.posterior.sizes["draw"]
+    assert 0 < count < 40
+    assert short.attrs["interrupted"] == short.interrupted == f"after {count} of 40 draws"
+    assert f"interrupted after {count} of 40 draws" in repr(short)
+    assert f"Incomplete: the run was interrupted after {count} of 40" in str(short.check())
+    done = starlings("sample", study, "--output", target, *options)
+    assert "add `--overwrite`" in done.stderr
+    done = starlings("sample", study, "--output", target, *options, "--resume")
+    assert done.exit_code == 0, done.output
+    whole = starlings("sample", study, "--output", tmp_path / "whole.nc", *options)
+    assert whole.exit_code == 0
+    found, wanted = st.load(target), st.load(tmp_path / "whole.nc")
+    for group in ("posterior", "sample_stats"):
+        assert found.tree[group].to_dataset().identical(wanted.tree[group].to_dataset())
+
+
+def test_only_the_short_file_of_this_very_run_is_replaced(tmp_path, monkeypatch):
+    mine, others = tmp_path / "mine.nc", tmp_path / "others.nc"
+    for target in (mine, others):
+        with monkeypatch.context() as during:
+            interrupt_after(during, 5)
+            with pytest.warns(InterruptedWarning, match="`resume` goes on with it"):
+                sampled(output=target, checkpoint_every=4)
+    shutil.copy(others, mine)
+    with pytest.raises(FileExistsError, match="add `--overwrite`"):
+        sampled(output=mine, checkpoint_every=4, resume=True)
+
+
+def test_a_second_run_at_one_place_is_refused(tmp_path, never):
+    for place in ("draws.nc", "draws.nc.run"):
+        with locked(tmp_path / place), pytest.raises(BlockingIOError, match="another run is writ"):
+            sampled(output=tmp_path / "draws.nc")
+    with locked(tmp_path / "run"), pytest.raises(BlockingIOError, match=f"process {os.getpid()} "):
+        sampled(checkpoint=tmp_path / "run")
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_a_killed_run_locks_nobody_out(tmp_path):
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom starlings.locks import locked\n"
+        "with locked(Path(sys.argv[1])):\n print('held', flush=True)\n time.sleep(60)\n"
+    )
+    target = tmp_path / "draws.nc"
+    command = [sys.executable, "-c", program, str(target)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(BlockingIOError, match=f"process {holder.pid} on"), locked(target):
+            pass
+        holder.send_signal(signal.SIGKILL)
+    assert (tmp_path / "draws.nc.lock").exists()
+    with locked(target):
+        pass
+    assert not (tmp_path / "draws.nc.lock").exists()
+
+
+def test_draws_that_cannot_fit_are_refused(tmp_path, never, monkeypatch):
+    many = {**LENGTHS, "draws": 10**8, "thin": 1}
+    with pytest.raises(ValueError, match=r"take \d.* of memory, and this machine has .*`output`"):
+        sampled(**many)
+    with pytest.raises(ValueError, match=r"a run can have 536,870,910 at most"):
+        sampled(draws=10**12)
+    free = shutil.disk_usage(tmp_path)._replace(free=10**6)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
+    with pytest.raises(ValueError, match=r"take 4\.88 MB of disk.* and 1 MB are free in"):
+        sampled(draws=5000, output=tmp_path / "draws.nc")
+    with pytest.raises(ValueError, match=r"take 1\.92 MB of disk"):
+        sampled(draws=5000, checkpoint=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_size_of_draws_is_that_of_the_result(tmp_path):
+    result = sampled()
+    size = Size.of(unequal_linear_problem(), 40, 2, "float64")
+    groups = [result.tree[name].to_dataset() for name in ("posterior", "sample_stats")]
+    assert size.result == sum(v.nbytes for g in groups for v in g.data_vars.values())
+    check_room(size, tmp_path / "draws.nc", tmp_path / "run")
+
+
+def test_the_last_round_that_can_be_counted():
+    """A reason at it is still below `NEVER`, and none above it is."""
+    assert REASONS * MOST_ROUNDS + REASONS - 1 < NEVER <= REASONS * (MOST_ROUNDS + 1) + REASONS - 1
+
+
+def test_resume_needs_something_to_resume(never):
+    with pytest.raises(ValueError, match="`resume` needs the `checkpoint` or the `output`"):
+        sampled(resume=True)
+
+
+def test_a_name_in_another_folder_is_not_an_input(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").write_text("")
+    inputs = [tmp_path / "data" / "a.csv"]
+    assert check_replaceable(tmp_path / "data" / "b.csv", False, inputs)
