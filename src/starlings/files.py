@@ -125,13 +125,30 @@ def written(
         seal(partial)
         check()
         partial.replace(target)
-    except (OSError, RuntimeError) as error:  # HDF5 may raise either
+    except (OSError, RuntimeError) as error:  # HDF5 raises either
         number = _error_number(error)
         if number not in NO_ROOM or isinstance(error, NoRoomError):
             raise
         raise _no_room(target, number, needs, advice) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def reserve(partial: Path, size: int) -> None:
+    """Raise at once what writing a file of so many bytes would raise in the end.
+
+    HDF5 may take the whole process down where a write fails, and is not begun in vain.
+    """
+    require(partial.parent, size)
+    if hasattr(os, "posix_fallocate"):
+        with partial.open("wb") as stream:
+            os.posix_fallocate(stream.fileno(), 0, max(size, 1))
+
+
+def require(folder: Path, size: int) -> None:
+    """Raise where so many bytes are not free."""
+    if shutil.disk_usage(folder).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _error_number(error: BaseException) -> int | None:

@@ -41,6 +41,8 @@ DIRECTIONS_SEED = 0
 BLOCK_BYTES = 8 * 2**20
 """Of draws that are in memory at once, where they are read from a file."""
 MOST_PASSAGES = 16
+MOST_DRAWS, QUICK_DRAWS = 2**20, 2**18
+"""Of all chains, whose convergence is judged by as many in equal distances."""
 
 
 @dataclass(frozen=True)
@@ -167,11 +169,17 @@ def convergence_table(posterior: xr.Dataset, quick: bool = False) -> pd.DataFram
     return pd.DataFrame(columns, index=entries)
 
 
+def _step(posterior: xr.Dataset, most: int) -> int:
+    """Which draws are looked at: every so-many-th."""
+    return -(-posterior.sizes["chain"] * posterior.sizes["draw"] // most)
+
+
 def _of_all(posterior: xr.Dataset) -> np.ndarray:
     """R-hat, bulk and tail effective draws of every agent, (3, agent, entry)."""
     parts = []
     for some in split(posterior, "agent", BLOCK_BYTES):
-        found = [np.stack(_arviz_diagnostics(values)) for values in entry_blocks(some)]
+        blocks = (values[:, :: _step(posterior, MOST_DRAWS)] for values in entry_blocks(some))
+        found = [np.stack(_arviz_diagnostics(values)) for values in blocks]
         parts.append(np.concatenate(found, axis=-1))
     return np.concatenate(parts, axis=1)
 
@@ -179,12 +187,14 @@ def _of_all(posterior: xr.Dataset) -> np.ndarray:
 def _of_agents(posterior: xr.Dataset, agents: np.ndarray) -> np.ndarray:
     """The same of one agent for each entry, (3, entry)."""
     found = np.empty((3, len(agents)))
+    step = _step(posterior, QUICK_DRAWS)
     for agent in np.unique(agents):
         first = 0
         for values in entry_blocks(posterior.isel(agent=slice(agent, agent + 1))):
             here = first + np.flatnonzero(agents[first : first + values.shape[-1]] == agent)
             if len(here) > 0:
-                found[:, here] = np.stack(_arviz_diagnostics(values[..., here - first]))[:, 0]
+                some = values[:, ::step, :, here - first]
+                found[:, here] = np.stack(_arviz_diagnostics(some))[:, 0]
             first += values.shape[-1]
     return found
 

@@ -20,7 +20,14 @@ import xarray as xr
 import starlings
 from starlings.diagnostics import Check, check, recorded_evidence
 from starlings.errors import in_one_line
-from starlings.files import UnreadableFileError, check_replaceable, is_sealed, written
+from starlings.files import (
+    UnreadableFileError,
+    check_replaceable,
+    is_sealed,
+    require,
+    reserve,
+    written,
+)
 from starlings.locks import locked
 from starlings.measures import DERIVED
 from starlings.network import Network
@@ -32,6 +39,7 @@ Groups = dict[str, xr.Dataset]
 """The groups of a result; unlike a tree they leave memory as soon as nobody has them."""
 INTERRUPTED_RUN = "interrupted_run"
 """The attribute that says which run was interrupted, as the folder that keeps it does."""
+FILE_OVERHEAD = 2**16
 CHUNK_BYTES = 2**18
 """Of a variable in a file that lie together."""
 
@@ -109,7 +117,9 @@ class Result:
         with locked(target):
             again = functools.partial(check_replaceable, path, overwrite)
             advice = "The draws are still in memory: make room, or save them elsewhere."
-            with written(target, self.tree.nbytes, advice, again) as partial:
+            needs = file_bytes(self.tree.nbytes)
+            with written(target, needs, advice, again) as partial:
+                reserve(partial, needs)
                 self.tree.to_netcdf(partial, engine="h5netcdf")
         return target
 
@@ -146,11 +156,17 @@ def as_attribute(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def file_bytes(draws: int) -> int:
+    """About what a file takes that holds so many bytes of draws and statistics."""
+    return draws + draws // 50 + FILE_OVERHEAD
+
+
 def write_slabs(slabs: Iterator[Groups], partial: Path) -> None:
     """One netCDF file from results that follow one another along the draws."""
     import h5netcdf
 
     for number, slab in enumerate(slabs):
+        require(partial.parent, file_bytes(sum(dataset.nbytes for dataset in slab.values())))
         if number == 0:
             _write_growing(slab, partial)
             continue

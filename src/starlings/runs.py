@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from starlings.diagnostics import warn_if_untrustworthy
-from starlings.files import written
+from starlings.files import reserve, written
 from starlings.network import Network
 from starlings.outputs import Size
 from starlings.problem import Problem
@@ -26,6 +26,7 @@ from starlings.results import (
     Result,
     as_attribute,
     assembled,
+    file_bytes,
     opened,
     write_slabs,
 )
@@ -73,7 +74,9 @@ class Run:
             deque(self._slabs(), maxlen=0)  # hands its share of every slab to the first
             return None
         size = Size.of(self.problem, self.recording.count, self.chains, self.precision)
-        with written(path, size.result, self._advice, self._allowed(check)) as partial:
+        needs = file_bytes(size.result + min(size.result, 2 * SLAB_BYTES))  # slabs are filled up
+        with written(path, needs, self._advice, self._allowed(check)) as partial:
+            reserve(partial, needs)
             write_slabs((self._named(s, i) for i, s in self._slabs() if s is not None), partial)
         return opened(path)
 
