@@ -21,12 +21,18 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from starlings.measures import agreement_table, compare, convergence_table, sliced_w2
+from starlings.measures import (
+    agreement_table,
+    compare,
+    convergence_table,
+    in_halves,
+    sliced_w2,
+    split_rhat_table,
+)
 from starlings.stein import Stein
 
-FEWEST_CHAINS = 2
 FEWEST_DRAWS = 100
-"""Runs with fewer chains, or draws a chain, are trials: convergence is no matter for a warning."""
+"""Runs with fewer draws a chain are trials: convergence is no matter for a warning."""
 
 
 class PosteriorWarning(UserWarning):
@@ -120,8 +126,8 @@ class Check:
 
     def _right(self) -> str:
         parts = []
-        if self.predicted_w2 is not None:
-            parts.append(f"W2 of {self.predicted_w2:.3f} sd predicted for the worst agent")
+        if self.predicted_w2 is not None and not self._identities():
+            parts.append(f"W2 of {self.predicted_w2:.3f} sd predicted if the posterior is Gaussian")
         if self.stein is not None:
             parts.append(str(self.stein))
         if self.against_reference is not None:
@@ -224,9 +230,8 @@ class Check:
         if self.stein is None or not self.stein.violations:
             return ""
         return (
-            f"Wrong law: the draws violate Stein's identities: {'; '.join(self.stein.violations)}. "
-            "Take exactness='metropolis', a smaller step (a larger `rho`), or another "
-            "parametrisation."
+            f"Wrong law: by Stein's identities {'; '.join(self.stein.violations)}. Take "
+            "exactness='metropolis', a smaller step (a larger `rho`), or another parametrisation."
         )
 
     def _reference(self) -> str:
@@ -261,7 +266,7 @@ def check(
     stein: Stein | None = None,
 ) -> Check:
     """Judge draws; `reference` maps parameter names to draws with one draw per first index."""
-    table = convergence_table(posterior).join(agreement_table(posterior))
+    table = joined(convergence_table(posterior), agreement_table(posterior))
     if reference is None:
         return Check(table, None, predicted_w2, stein=stein)
     sliced = sliced_w2(posterior, reference, table["ess"].min())
@@ -281,8 +286,8 @@ def warn_if_untrustworthy(result: Any, stacklevel: int = 3) -> None:
     """One `PosteriorWarning` with all that is clearly wrong with a result, or nothing.
 
     Cheap: of every parameter entry only the agent whose chains differ most is looked at, and
-    without ArviZ convergence is not. Trial runs, of one chain or fewer than 100 draws, are only
-    held against what is known of their law.
+    without ArviZ only by plain split R-hat. The halves of a single chain stand for two. Trial runs,
+    of fewer than 100 draws a chain, are only held against what is known of their law.
     """
     problems = quick_check(result.posterior, result.attrs).problems
     if not problems:
@@ -295,8 +300,16 @@ def warn_if_untrustworthy(result: Any, stacklevel: int = 3) -> None:
 def quick_check(posterior: xr.Dataset, attrs: Mapping[str, Any]) -> Check:
     """What `warn_if_untrustworthy` looks at."""
     table = pd.DataFrame()
-    if posterior.sizes["chain"] >= FEWEST_CHAINS and posterior.sizes["draw"] >= FEWEST_DRAWS:
-        table = agreement_table(posterior)
-        if importlib.util.find_spec("arviz") is not None:
-            table = convergence_table(posterior, quick=True).join(table)
+    if posterior.sizes["draw"] >= FEWEST_DRAWS:
+        has_arviz = importlib.util.find_spec("arviz") is not None
+        converged = convergence_table if has_arviz else split_rhat_table
+        in_chains = posterior if posterior.sizes["chain"] > 1 else in_halves(posterior)
+        table = joined(converged(in_chains, quick=True), agreement_table(posterior))
     return Check(table, None, **recorded_evidence(attrs), limits=WORTH_A_WARNING)
+
+
+def joined(convergence: pd.DataFrame, agreement: pd.DataFrame) -> pd.DataFrame:
+    """Both tables, of the entries that vary: some are constants, unless all seem to be."""
+    varies = agreement["varies"]
+    table = convergence.join(agreement.drop(columns="varies"))
+    return table[varies] if varies.any() else table

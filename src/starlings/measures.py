@@ -23,6 +23,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import warnings
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,6 +40,8 @@ LEVELS = (np.arange(200) + 0.5) / 200
 INTERVALS = (0.5, 0.9)
 NUM_DIRECTIONS = 200
 DIRECTIONS_SEED = 0
+CONSTANT = 1e-12
+"""Of an entry that does not vary, the largest sd for its size: rounding."""
 BLOCK_BYTES = 8 * 2**20
 """Of draws that are in memory at once, where they are read from a file."""
 MOST_PASSAGES = 16
@@ -111,9 +115,13 @@ class HalfChains:
 
     def most_suspicious(self) -> np.ndarray:
         """Of every entry the number of the agent whose half-chains have the most unlike means."""
+        return self.unlikeness().argmax(axis=0)
+
+    def unlikeness(self) -> np.ndarray:
+        """The variance of the means of half-chains over their mean variance, (agent, entry)."""
         within = (self.square[:2] / self.count[:2, None, None, None]).mean(axis=(0, 1))
         between = self.mean[:2].var(axis=(0, 1))
-        return (between / np.maximum(within, np.finfo(float).tiny)).argmax(axis=0)
+        return between / np.maximum(within, np.finfo(float).tiny)
 
 
 def split(draws: Any, dim: str, most_bytes: float) -> Iterator[Any]:
@@ -169,6 +177,26 @@ def convergence_table(posterior: xr.Dataset, quick: bool = False) -> pd.DataFram
     return pd.DataFrame(columns, index=entries)
 
 
+def split_rhat_table(posterior: xr.Dataset, quick: bool = True) -> pd.DataFrame:
+    """Plain split R-hat of every entry at the agent whose chains differ most, without ArviZ.
+
+    With B the variance of the means of n half-chains and W the mean of their variances,
+    R-hat = sqrt(1 + B / W).
+    """
+    halves = HalfChains.of(posterior)
+    worst, ratio = halves.most_suspicious(), halves.unlikeness()
+    names, entry = posterior["agent"].values.astype(str), np.arange(len(worst))
+    columns = {"rhat": np.sqrt(1 + ratio[worst, entry]), "rhat_agent": names[worst]}
+    return pd.DataFrame(columns, index=all_entries(posterior))
+
+
+def in_halves(posterior: xr.Dataset) -> xr.Dataset:
+    """A single chain as two of half its length."""
+    half = posterior.sizes["draw"] // 2
+    pieces = [posterior.isel(draw=slice(k * half, (k + 1) * half)) for k in (0, 1)]
+    return xr.concat([p.assign_coords(draw=np.arange(half)) for p in pieces], "chain")
+
+
 def _step(posterior: xr.Dataset, most: int) -> int:
     """Which draws are looked at: every so-many-th."""
     return -(-posterior.sizes["chain"] * posterior.sizes["draw"] // most)
@@ -202,7 +230,7 @@ def _of_agents(posterior: xr.Dataset, agents: np.ndarray) -> np.ndarray:
 def _arviz_diagnostics(values: np.ndarray) -> tuple[np.ndarray, ...]:
     """R-hat, and bulk and tail effective draws, each (agent, entry)."""
     dataset = xr.Dataset({"x": (("chain", "draw", "agent", "entry"), values)})
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _unlogged():
         warnings.simplefilter("ignore")  # ArviZ announces its next version when imported
         try:
             import arviz
@@ -212,6 +240,17 @@ def _arviz_diagnostics(values: np.ndarray) -> tuple[np.ndarray, ...]:
             ) from None
         bulk, tail = (arviz.ess(dataset, method=method) for method in ("bulk", "tail"))
         return tuple(found["x"].values for found in (arviz.rhat(dataset), bulk, tail))
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Without warnings in the log: ArviZ has a logger of its own, which tells of too few draws."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def agreement_table(posterior: xr.Dataset) -> pd.DataFrame:
@@ -227,6 +266,7 @@ def agreement_table(posterior: xr.Dataset) -> pd.DataFrame:
         "apart": np.ptp(means, axis=0) / unit,  # (1)
         "disagreement": np.sqrt(scatter) / unit,  # (2)
         "sd_ratio": np.where(spread > 0, deviations.max(axis=0) / smallest, 1.0),  # (3)
+        "varies": spread > CONSTANT * np.abs(means).max(axis=0),
     }
     return pd.DataFrame(columns, index=all_entries(posterior))
 

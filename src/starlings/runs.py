@@ -35,8 +35,6 @@ from starlings.runtimes.checkpoint import identity
 from starlings.runtimes.recording import Record, Recording, Schedule
 from starlings.samplers import CADMM
 
-FEWEST_CHAINS, FEWEST_DRAWS = 4, 500
-"""A shorter run of a chosen sampler is a trial, not worth a warning."""
 SLAB_BYTES = 4 * 2**20
 CHECKED_BYTES = 2**30
 """Of draws that are looked at in memory; beyond it those of some agents stand for all."""
@@ -105,11 +103,7 @@ class Run:
         return others(self.network).rank == 0
 
     def warn_of(self, result: Result) -> None:
-        """A warning if the draws should not be trusted, unless the run was only a trial."""
-        sizes = result.posterior.sizes
-        is_trial = sizes["chain"] < FEWEST_CHAINS or sizes["draw"] < FEWEST_DRAWS
-        if "tuning" not in self.notes and is_trial:
-            return
+        """A warning if the draws should not be trusted."""
         if not isinstance(self.sampler, CADMM):  # which draws nothing
             warn_if_untrustworthy(result.within(CHECKED_BYTES), stacklevel=5)
 

@@ -83,7 +83,9 @@ def sample(
         precision: "float64" or "float32".
         progress: what is being done, on stderr: a bar on a terminal, and otherwise lines every ten
             seconds. By default only on a terminal.
-        check: look at the draws afterwards, and warn if they should not be trusted.
+        check: look at the draws afterwards, and warn if they should not be trusted: not converged,
+            too few, agents apart, or of another law. Below 100 draws a chain convergence is not
+            judged.
         output: a netCDF file to write; what is returned reads the draws from there. Neither the run
             nor what is made of its draws then needs more memory for more of them.
         overwrite: replace a plain file that is there. Anything else (a folder, a device, a symbolic

@@ -1,32 +1,41 @@
 """Is the law right? Stein's identities, which need no reference draws and no coordinator.
 
-Integration by parts: for draws z of the law proportional to exp(-F), and any point c,
+Integration by parts: for draws z of the law proportional to exp(-F), a unit vector v, the entry
+y = v'(z - c) of z in its direction, and any smooth function h that does not outgrow the density,
 
-    E[grad F(z)] = 0,      E[(z - c) grad F(z)'] = I                                        (1)
+    E[h(y) v'grad F(z) - h'(y)] = 0                                                         (1)
 
-With the summed gradient G_m = sum_j grad f_j(z_m) at the draws m of one agent, coordinate by
-coordinate,
+With the summed gradient G_m = sum_j grad f_j(z_m) at the draws m of one agent, g = v'G, and
+w = exp(-y^2 / 8 var y), four such functions give numbers with mean zero if the law is right:
 
-    shift_k   = mean_m G_mk                                   0 if the law is right         (2)
-    stretch_k = mean_m (z_mk - mean z_k) (G_mk - mean G_k)    1 if the law is right         (3)
+    u_1 = g,   u_2 = y g - 1,   u_3 = w g - w',   u_4 = y w g - (y w)'                      (2)
 
-In coordinates in which F has unit curvature, as tuning makes them, a Gaussian posterior whose draws
-have a mean that is off by delta standard deviations shows shift = delta, and stretch is the
-variance of its draws over the right one; for other posteriors both say roughly that.
+The last two count little where draws are far out, so that steep gradients there cannot drown the
+others. What is wrong with y follows by regression (Mira, Solgi and Imparato 2013, who remove noise
+that way): with a and b the coefficients of the least squares fits of y and of y^2 by u,
 
-Standard errors follow from the autocorrelations r_t of the series that (2) and (3) average, over
+    shift   = a'mean(u) / s,      the mean of the draws less the right one, in sd           (3)
+    stretch = var y / s^2,        their variance over the right one                         (4)
+    s^2     = var y - b'mean(u) - (a'mean(u))^2
+
+For a Gaussian posterior in coordinates of unit curvature y = g and y^2 = u_2 + 1, so that (3) and
+(4) are exact; for others they are as good as the fits. There is one v for each coordinate x_j of
+the model: with x = c + L z, v is row j of L, over its length.
+
+Standard errors follow from the autocorrelations r_t of the series that (3) and (4) average, over
 all chains: with V their variance, n their number and tau = 2 sum_t r_t - 1, summed in pairs while
 the pairs are positive and falling, and at least 1,
 
-    error = sqrt(V tau / n)                                                                 (4)
+    error = sqrt(V tau / n)                                                                 (5)
 
 A departure counts if it is beyond both a practical limit and `sigmas` errors: four, or more where
 so many numbers are looked at that four would happen by chance; and twice that where the errors are
 so large that they are not well known themselves.
 
 The identities do not see everything: not a mode that no chain has been to, nor a wrong correlation
-of two of the coordinates z, nor a wrong shape that keeps (1). And where there are few effective
-draws, or gradients with heavy tails, the errors are large; the answer then is "undecided".
+of two coordinates, nor a wrong shape that keeps (2). A fit that explains a share R^2 of the
+variance of y, or of y^2, sees that share of an error. Where that leaves too much unseen, or there
+are few effective draws, the answer is "undecided".
 
 Cost: the draws of an examined agent have to be sent to all the others, and their gradients summed
 on the way back: two sums over the network (see `gossip`), with 4 floats over every link and in
@@ -56,6 +65,9 @@ LARGEST_STRETCH = 0.1
 """The departures from 0 and from 1 that do not matter in practice."""
 UNDECIDED = 0.5
 """Where a larger departure than this could be chance, nothing has been tested."""
+SMALLEST_SHARE = 0.01
+"""Of the variance of the draws, that the right one has at least."""
+TINY = np.finfo(float).tiny
 NEAR = 0.05
 """In posterior sd: agents as near as this to the average need no examination of their own."""
 BATCH = 8
@@ -73,7 +85,7 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True)
 class Stein:
-    """Eq. (2) and (3) of some agents with standard errors; arrays are (agent, coordinate)."""
+    """Eq. (3) and (4) of some agents with standard errors; arrays are (agent, coordinate)."""
 
     agents: list[str]
     coordinates: list[str]
@@ -81,8 +93,12 @@ class Stein:
     """Examined of each agent."""
     shift: np.ndarray
     shift_error: np.ndarray
+    shift_seen: np.ndarray
+    """The share R^2 of the variance of y that the identities explain."""
     stretch: np.ndarray
     stretch_error: np.ndarray
+    stretch_seen: np.ndarray
+    """The share of the variance of y^2."""
     rounds: int
     messages: int
     """Sent by all agents together."""
@@ -106,7 +122,12 @@ class Stein:
     @property
     def resolution(self) -> tuple[float, float]:
         """The errors of a mean and of a variance that would have shown anywhere."""
-        return self.sigmas * self.shift_error.max(), self.sigmas * self.stretch_error.max()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shift, stretch = (
+                self.shift_error / self.shift_seen,
+                self.stretch_error / self.stretch_seen,
+            )
+        return self.sigmas * shift.max(), self.sigmas * stretch.max()
 
     @property
     def violations(self) -> list[str]:
@@ -120,9 +141,9 @@ class Stein:
             )
         if self._is_beyond(stretch.value, stretch.error, LARGEST_STRETCH):
             found.append(
-                f"the variance of {stretch.coordinate} at agent {stretch.agent} is about "
-                f"{1 + stretch.value:.2f} times what it should be (standard error "
-                f"{stretch.error:.1g})"
+                f"the sd of {stretch.coordinate} at agent {stretch.agent} is about "
+                f"{np.sqrt(max(0.0, 1 + stretch.value)):.2f} times what it should be (standard "
+                f"error {stretch.error / 2:.1g})"
             )
         return found
 
@@ -140,11 +161,11 @@ class Stein:
         if self.undecided:
             return (
                 f"undecided by Stein's identities (errors of {mean:.2f} sd in a mean or "
-                f"{variance:.0%} in a variance could hide)"
+                f"{variance / 2:.0%} in an sd could hide)"
             )
         return (
-            f"Stein's identities hold (an error of {mean:.2f} sd in a mean or {variance:.0%} in a "
-            "variance would show)"
+            f"Stein's identities hold (an error of {mean:.2f} sd in a mean or {variance / 2:.0%} "
+            "in an sd would show)"
         )
 
     def record(self) -> dict[str, Any]:
@@ -154,8 +175,7 @@ class Stein:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Stein:
         """What `record` was made from."""
-        arrays = ("shift", "shift_error", "stretch", "stretch_error")
-        fields: dict[str, Any] = {k: np.array(record[k]) for k in arrays}
+        fields = {k: np.array(v) for k, v in record.items() if k.startswith(("shift", "stretch"))}
         return cls(**{**record, **fields})
 
     def _is_beyond(self, value: Any, error: Any, limit: float) -> Any:
@@ -189,20 +209,61 @@ def examine(problem: Problem, network: Network, positions: Any, most_draws: int 
         gossip = Gossip(network)
         agents = examined_agents(gossip, draws)
         own, gradients = summed_gradients(gossip, problem.agents(network), agents, draws)
-    with np.errstate(invalid="ignore", over="ignore"):
-        products = _centred(own) * _centred(gradients)
-        shift, shift_error = mean_and_error(gradients)  # (2)
-        stretch, stretch_error = mean_and_error(products)  # (3)
+    directions = model_directions(problem)
+    pairs = [
+        [departures(z @ v, G @ v) for v in directions] for z, G in zip(own, gradients, strict=True)
+    ]
+    found = np.moveaxis(np.array(pairs), (2, 3), (0, 1))  # (shift or stretch, number, agent, v)
     return Stein(
-        agents=[network.names[i] for i in agents],
-        coordinates=coordinate_names(problem),
-        draws=int(np.prod(draws.shape[:2])),
-        shift=shift,
-        shift_error=shift_error,
-        stretch=stretch,
-        stretch_error=stretch_error,
+        [network.names[i] for i in agents],
+        problem.coordinate_names,
+        int(np.prod(draws.shape[:2])),
+        *found.reshape(-1, *found.shape[2:]),
         **asdict(gossip.ledger),
     )
+
+
+class Found(NamedTuple):
+    """A shift or a stretch, its standard error, and what share of it is seen."""
+
+    value: float
+    error: float
+    seen: float
+
+
+def departures(y: np.ndarray, g: np.ndarray) -> tuple[Found, Found]:
+    """Eqs. (3) and (4) of draws y (chain, draw) in one direction with gradients g."""
+    y = y - y.mean()
+    u, variance = zero_means(y, g), y.var()
+    if not np.all(np.isfinite(g)):
+        return Found(0.0, np.nan, 0.0), Found(1.0, np.nan, 0.0)
+    if not variance > TINY:  # draws that do not vary: their variance is zero, whatever is right
+        return Found(0.0, np.nan, 0.0), Found(0.0, 0.0, 1.0)
+    mean, square = explained(y, u), explained(y**2, u)
+    right = max(variance - square.value - mean.value**2, SMALLEST_SHARE * variance)
+    unit = np.sqrt(right)
+    shift = Found(mean.value / unit, mean.error / unit, mean.seen)  # (3)
+    return shift, Found(variance / right, square.error / right, square.seen)  # (4)
+
+
+def zero_means(y: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Eq. (2), (chain, draw, 4)."""
+    spread = max(4 * y.var(), TINY)
+    with np.errstate(over="ignore", invalid="ignore"):
+        w = np.exp(-(y**2) / (2 * spread))
+        slope = -y * w / spread
+        return np.stack([g, y * g - 1, w * g - slope, y * w * g - (w + y * slope)], axis=-1)
+
+
+def explained(target: np.ndarray, u: np.ndarray) -> Found:
+    """The mean of the least squares fit of a target (chain, draw) by u, with its error and R^2."""
+    unit = np.maximum(u.std(axis=(0, 1)), TINY)
+    scaled = ((u - u.mean(axis=(0, 1))) / unit).reshape(-1, u.shape[-1])
+    centred = target.ravel() - target.mean()
+    coefficients = np.linalg.lstsq(scaled, centred, rcond=1e-10)[0]
+    fit = u @ (coefficients / unit)
+    mean, error = mean_and_error(fit[..., None])
+    return Found(float(mean[0]), float(error[0]), float(fit.var() / centred.var()))
 
 
 def examined_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:
@@ -225,7 +286,7 @@ def examined_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:
 def summed_gradients(
     gossip: Gossip, agents: Agent, examined: list[int], draws: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The draws (examined agent, chain, draw, dim) of some agents, and G of eq. (2) there.
+    """The draws (examined agent, chain, draw, dim) of some agents, and the summed G there.
 
     The draws reach everybody by a sum to which only their owners have something to add.
     """
@@ -250,21 +311,16 @@ def _gradients(agents: Agent, points: jax.Array) -> jax.Array:
     return jax.vmap(one)(agents, flat).reshape(points.shape)
 
 
-def coordinate_names(problem: Problem) -> list[str]:
-    """The parameters' own names; in other coordinates numbers, and where each is seen most."""
-    labels, frame = problem.parameters.labels(), problem.frame
-    numbered = [f"z{k}" for k in range(problem.dim)]
-    if len(labels) != problem.dim:
-        return numbered
+def model_directions(problem: Problem) -> np.ndarray:
+    """For each coordinate of the model's flat vector, the unit vector of z in which it grows."""
+    frame = problem.frame
     if frame is None or np.ndim(frame.scale) == 1:
-        return labels
-    share = np.abs(frame.scale) / np.linalg.norm(frame.scale, axis=1, keepdims=True)
-    seen = share.argmax(axis=0)
-    return [f"{z} (seen most in {labels[j]})" for z, j in zip(numbered, seen, strict=True)]
+        return np.eye(problem.dim)
+    return frame.scale / np.linalg.norm(frame.scale, axis=1, keepdims=True)
 
 
 def mean_and_error(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over (chain, draw) of series (..., chain, draw, entry), and its error, eq. (4).
+    """The mean over (chain, draw) of series (..., chain, draw, entry), and its error, eq. (5).
 
     The error is unknown (nan) below four draws a chain.
     """
@@ -281,11 +337,7 @@ def mean_and_error(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     pairs = covariance[..., : draws // 2 * 2 : 2, :] + covariance[..., 1::2, :]
     falling = np.maximum(np.minimum.accumulate(pairs, axis=-2), 0.0)
     long_run = np.maximum(2 * falling.sum(axis=-2) - variance, variance)
-    return mean, np.sqrt(long_run / (chains * draws))  # (4)
-
-
-def _centred(series: np.ndarray) -> np.ndarray:
-    return series - series.mean(axis=(-3, -2), keepdims=True)
+    return mean, np.sqrt(long_run / (chains * draws))  # (5)
 
 
 def _by_chain(problem: Problem, positions: Any) -> np.ndarray:

@@ -7,13 +7,11 @@ apart, eq. (1) of `measures`.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
-import logging
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +20,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from starlings.diagnostics import Check, recorded_evidence
-from starlings.measures import Draws, agreement_table, convergence_table
+from starlings.diagnostics import Check, joined, recorded_evidence
+from starlings.measures import (
+    agreement_table,
+    all_entries,
+    convergence_table,
+    entry_blocks,
+)
 from starlings.progress import number_of
 from starlings.results import GROUPS, Result
 from starlings.runs import CHECKED_BYTES
@@ -63,22 +66,24 @@ class Summary:
         result = self.result.within(CHECKED_BYTES)
         posterior, has_arviz = result.posterior, importlib.util.find_spec("arviz") is not None
         examined = sum(math.prod(draws.shape[2:]) for draws in posterior.values())
-        with _unlogged():  # of too few draws, of which we say more ourselves
-            if has_arviz and examined <= MOST_EXAMINED:
-                return result.check()
-            table = agreement_table(posterior)
-            if has_arviz:
-                table = convergence_table(posterior, quick=True).join(table)
+        if has_arviz and examined <= MOST_EXAMINED:
+            return result.check()
+        table = agreement_table(posterior).drop(columns="varies")
+        if has_arviz:
+            table = joined(convergence_table(posterior, quick=True), agreement_table(posterior))
         return Check(table, None, **recorded_evidence(result.attrs))
 
     @cached_property
     def parameters(self) -> pd.DataFrame:
         """One row for each entry: mean, sd, quantiles, and what `check` knows about it."""
-        draws = Draws.of(self.result.within(CHECKED_BYTES).posterior)
-        flat = draws.values.reshape(-1, len(draws.entries))
-        columns = {"mean": flat.mean(axis=0), "sd": flat.std(axis=0)}
-        columns |= dict(zip(map(str, QUANTILES), np.quantile(flat, QUANTILES, axis=0), strict=True))
-        return pd.DataFrame(columns, index=draws.entries).join(self.check.table)
+        posterior = self.result.within(CHECKED_BYTES).posterior
+        blocks = (values.reshape(-1, values.shape[-1]) for values in entry_blocks(posterior))
+        parts = [
+            np.stack([flat.mean(axis=0), flat.std(axis=0), *np.quantile(flat, QUANTILES, axis=0)])
+            for flat in blocks
+        ]
+        columns = dict(zip(("mean", "sd", *map(str, QUANTILES)), np.hstack(parts), strict=True))
+        return pd.DataFrame(columns, index=all_entries(posterior)).join(self.check.table)
 
     @property
     def run(self) -> dict[str, Any]:
@@ -211,17 +216,6 @@ def _wrapped(text: str, width: int) -> str:
     """Lines that are too long, broken between words."""
     whole_words: Any = {"break_long_words": False, "break_on_hyphens": False}
     return "\n".join(textwrap.fill(line, width, **whole_words) for line in text.splitlines())
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """Without warnings in the log; ArviZ has a logger that cannot be had by its name."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _least_and_most(values: np.ndarray) -> dict[str, int]:
