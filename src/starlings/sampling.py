@@ -121,6 +121,11 @@ def sample(
         check_room(Size.of(problem, draws, chains, precision), rules(), folder)
     if sampler is not None:
         check_sampler(problem, network, sampler)
+        if exactness != "auto":
+            raise ValueError(
+                f"`exactness` is for tuned runs, which have no `sampler`; got {exactness!r} and "
+                f"{sampler}. Leave one of them out."
+            )
     kept = None
     if folder is not None:
         lengths = {"chains": chains, "burn_in": burn_in, "thin": thin}
