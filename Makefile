@@ -1,6 +1,8 @@
-# One environment for everything, made on first use. Needs Python 3.11 or newer and make.
+# One environment for everything, made on first use. Needs Python 3.11 or newer and make. To try
+# another Python: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV := .venv
+TESTS :=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
@@ -10,7 +12,7 @@ demo: $(STAMP)
 	$(BIN)/starlings demo --output output/demo
 
 test: $(STAMP)
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile $(TESTS)
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow -n 2 --dist loadfile
@@ -33,4 +35,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) output build dist
+	rm -rf $(VENV) .venv-* output build dist
