@@ -98,6 +98,31 @@ def test_draws_go_to_a_file_slab_by_slab(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.filterwarnings("ignore::starlings.sampling.InterruptedWarning")
+def test_an_interrupted_run_keeps_its_folder_also_where_it_wrote_a_file(tmp_path, monkeypatch):
+    problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
+    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 10}
+    output = {"output": tmp_path / "draws.nc"}
+    advance, calls = vectorised.advance, []
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) > 40:
+            raise KeyboardInterrupt
+        return advance(*arguments, **options)
+
+    with monkeypatch.context() as during:
+        during.setattr(pacing, "CHUNK_SECONDS", 1e-9)
+        during.setattr(vectorised, "advance", interrupted)
+        part = st.sample(problem, NETWORK, sampler, **LENGTHS, **kept, **output)
+    assert 0 < part.posterior.sizes["draw"] < LENGTHS["draws"]
+    part.tree.close()
+    assert (tmp_path / "run").is_dir()
+    resumed = st.sample(problem, NETWORK, sampler, **LENGTHS, **kept, resume=True)
+    whole = st.sample(problem, NETWORK, sampler, **LENGTHS)
+    np.testing.assert_array_equal(resumed.posterior["beta"], whole.posterior["beta"])
+
+
 def test_states_of_another_version_are_refused(tmp_path):
     problem, kept = unequal_linear_problem(), {"checkpoint": tmp_path / "run"}
     st.sample(problem, NETWORK, SAMPLERS["dadmms"], **LENGTHS, **kept)

@@ -299,6 +299,23 @@ def test_one_bad_agent_is_found_by_the_quick_look():
     assert "R-hat of sigma at agent south" in text
 
 
+def test_a_drift_in_common_of_all_chains_is_found_by_the_quick_look():
+    """The chains have the same means, and their halves have not."""
+    posterior = normal_draws()
+    posterior["sigma"][:, :, 1] += np.linspace(-1, 1, 1000)
+    (text,) = warnings_of(posterior)
+    assert "R-hat of sigma at agent south" in text
+
+
+def test_what_could_be_chance_is_not_a_wrong_joint_law():
+    """Right draws that are few: far from the reference, and no farther than its own parts are."""
+    few = normal_draws(draws=12)
+    answer = check(few, reference=exact_reference())
+    worst = answer.sliced.max()
+    assert 0.1 < worst["largest"] <= 2 * worst["floor_largest"]
+    assert not any("joint law" in problem for problem in answer.problems)
+
+
 def test_without_arviz_the_rest_is_still_checked(monkeypatch):
     monkeypatch.setattr(diagnostics.importlib.util, "find_spec", lambda name: None)
     assert warnings_of(normal_draws()) == []

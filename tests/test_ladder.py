@@ -303,6 +303,16 @@ def test_step_lengths_are_those_at_which_the_decision_itself_is_fastest():
     assert vote < total
 
 
+def test_a_cautious_step_length_where_none_leaves_the_sticky_points():
+    """Waves so high that nine tenths of the candidates are as good as refused at any length."""
+    problem, network = wavy_problem([1e6, -2e6, 1e6]), st.Network.path(3)
+    with jax.enable_x64(True):
+        agents = problem.affine(np.zeros(1), np.eye(1)).agents(network)
+        found = ladder.metropolis_on(Gossip(network), agents, "factorised")
+    assert found.step_length == 0.1
+    assert found.flood_rounds == 2
+
+
 # Many parameters
 
 

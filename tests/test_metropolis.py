@@ -142,6 +142,16 @@ def test_acceptance_is_what_numpy_says(decision):
     assert np.all(taken[expected > 1 - 1e-12])
 
 
+@by_decision
+def test_agents_with_their_shares_of_a_gaussian_refuse_nothing(decision):
+    """phi_i is then constant, on any graph: every candidate is taken, whatever the step."""
+    share = IRREGULAR.degrees / IRREGULAR.degrees.sum()
+    problem = st.models.gaussian(share[:, None, None] * np.eye(2))
+    sampler = Metropolis.on(IRREGULAR, 0.9, decision)
+    draws = run(problem, IRREGULAR, sampler, chains=20, candidates=1, draws=50)
+    assert np.all(draws[1:] != draws[:-1])
+
+
 @pytree
 @dataclasses.dataclass(frozen=True)
 class Undecided(Metropolis):

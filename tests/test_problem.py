@@ -210,6 +210,50 @@ def test_other_coordinates_there_and_back(shape, lead):
         assert moved.potential(z) == pytest.approx(problem.potential(x), rel=1e-12)
 
 
+def test_a_part_of_the_sites_has_the_potentials_that_they_have_in_the_whole():
+    """With a share of the prior for each of all sites, not of those that are held."""
+    whole, z = unequal_linear_problem(), np.array([0.5, -1.0, 2.0])
+    densities = (whole.log_likelihoods, whole.log_prior, whole.parameters)
+    held = {site: whole.shards[site] for site in ("4", "1")}
+    part = st.Problem.from_flat(*densities, held).part_of(whole.sites)
+    assert part.held.tolist() == [1, 4]
+    np.testing.assert_allclose(part.potentials(z), whole.potentials(z)[[1, 4]], rtol=1e-12)
+    np.testing.assert_allclose(part.hessians(z), whole.hessians(z)[[1, 4]], rtol=1e-12)
+
+
+def test_sites_alone_and_pooled_keep_the_coordinates_and_leave_the_tilts():
+    problem, z = unequal_linear_problem(), np.array([0.5, -1.0, 2.0])
+    rng = np.random.default_rng(0)
+    centre, scale, tilt = rng.normal(size=3), rng.normal(size=(3, 3)), rng.normal(size=(6, 3))
+    moved = problem.affine(centre, scale, tilt - tilt.mean(axis=0), np.zeros((6, 3, 3)))
+    x = centre + scale @ z
+    assert moved.pooled().potential(z) == pytest.approx(problem.potential(x), rel=1e-10)
+    assert moved.alone("2").potential(z) == pytest.approx(problem.alone("2").potential(x))
+    np.testing.assert_allclose(moved.alone("2").constrain(z)["beta"], x, rtol=1e-12)
+
+
+@pytest.mark.parametrize("quadratic", [False, True])
+def test_a_tilt_is_its_symmetric_part(quadratic):
+    """z'Az / 2 is all that it says, however A is written; Hessians stay symmetric."""
+    rng = np.random.default_rng(0)
+    tilt = rng.normal(size=(2, 3, 3))
+    tilt -= tilt.mean(axis=0)
+    shards = [{"x": rng.normal(size=(4, 3)), "y": rng.integers(0, 2, 4)} for _ in range(2)]
+    parameters = {"beta": st.Parameter((3,))}
+    problem = st.Problem(Bernoulli(), lambda p: -0.5 * p["beta"] @ p["beta"], parameters, shards)
+    if quadratic:
+        problem = gaussian(np.stack([np.eye(3), 2 * np.eye(3)]))
+    frame, nothing, z = (np.zeros(3), np.eye(3)), np.zeros((2, 3)), rng.normal(size=3)
+    given = problem.affine(*frame, nothing, tilt)
+    symmetric = problem.affine(*frame, nothing, (tilt + tilt.swapaxes(1, 2)) / 2)
+    with jax.enable_x64(True):
+        both = [jax.vmap(every_way, (0, None))(p.agents(), z) for p in (given, symmetric)]
+    for own, other in zip(*map(jax.tree.leaves, both), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-12, atol=1e-12)
+    hessians = given.hessians(z)
+    np.testing.assert_allclose(hessians, hessians.swapaxes(1, 2), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("linear", "quadratic", "message"),
     [

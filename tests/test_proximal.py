@@ -220,8 +220,16 @@ def kinked_problem():
     return st.Problem(log_likelihood, lambda p: 0.0, {"x": ()}, shards)
 
 
-@pytest.mark.parametrize("make", [st.DADMMS, st.MidpointADMMS, st.CADMM])
-@pytest.mark.parametrize(("burn_in", "thin"), [(0, 1), (30, 1), (0, 7)])
+@pytest.mark.parametrize(
+    ("make", "burn_in", "thin"),
+    [
+        (st.DADMMS, 0, 1),
+        (st.DADMMS, 30, 1),
+        (st.DADMMS, 0, 7),
+        (st.MidpointADMMS, 0, 1),
+        (st.CADMM, 0, 1),
+    ],
+)
 def test_the_runtime_stops_on_an_unconverged_step(make, burn_in, thin):
     text = (
         r"agent 'south' diverged in round \d+ of chain 0: its proximal step did not converge. "

@@ -46,6 +46,17 @@ def moved_rows(**sites):
     return st.Problem.from_flat(*densities, shards, quadratic=True)
 
 
+def other_prior():
+    """The problem with one thousandth less of a prior."""
+    problem = unequal_linear_problem()
+
+    def log_prior(z):
+        return 0.999 * problem.log_prior(z)
+
+    parts = (problem.log_likelihoods, log_prior, problem.parameters, problem.shards)
+    return st.Problem.from_flat(*parts, quadratic=True)
+
+
 def changed(rows, **columns):
     return {**rows, **columns}
 
@@ -73,6 +84,11 @@ OTHER = {
         {"network": st.Network(nx.Graph([(0, 2), (2, 1), (1, 3), (3, 4), (4, 5), (5, 0)]))},
     ),
     "names": ("sites", {"problem": KEPT["problem"].renamed(list(RENAMED.values()))}),
+    "a nearly equal prior": ("or the model, are not those", {"problem": other_prior()}),
+    "columns of the other's shape": (
+        "the rows of site '5'",
+        {"problem": moved_rows(**{"5": changed(ROWS, y=ROWS["y"].astype(np.float32))})},
+    ),
     "one row's outcome": (
         "the rows of site '5'",
         {"problem": moved_rows(**{"5": changed(ROWS, y=ROWS["y"] + [0.0, 1e-3])})},

@@ -98,6 +98,41 @@ def test_residuals_are_the_largest_since_the_draw_before(chains):
     assert residuals.max() <= np.finfo(float).eps ** (1 / 3)
 
 
+@pytest.mark.parametrize(
+    ("sampler", "floats"),
+    [
+        (st.DADMMS(2.0), 3),
+        (st.MidpointADMMS(2.0), 2 * 3),
+        (st.Metropolis.on(st.Network(irregular_graph()), 0.3, "sum"), 1),
+    ],
+    ids=["dadmms", "midpoint", "metropolis"],
+)
+def test_messages_are_counted_edge_by_edge_in_their_own_size(sampler, floats):
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    how = {"draws": 3, "burn_in": 4, "thin": 2, "chains": 1, "check": False}
+    stats = st.sample(problem, network, sampler, precision="float32", **how).sample_stats
+    messages = np.multiply.outer([6, 8, 10], [4, 2, 2, 2, 3, 1])
+    np.testing.assert_array_equal(stats["messages_sent"][0], messages)
+    np.testing.assert_array_equal(stats["bytes_sent"][0], 4 * floats * messages)
+
+
+def test_lengths_that_are_left_to_us():
+    """500 rounds or candidates of burn-in; half of what an effective draw takes between draws."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    how = {"draws": 2, "chains": 1, "check": False}
+    given = st.sample(problem, network, st.DADMMS(2.0), **how).attrs
+    assert (given["burn_in"], given["thin"]) == (500, 1)
+    tuned = st.sample(problem, network, **how).attrs
+    predicted = json.loads(tuned["tuning"])["predicted_rounds_per_draw"]
+    assert predicted == pytest.approx(1 + 2 / 0.125)
+    assert (tuned["burn_in"], tuned["thin"]) == (500, round(predicted / 2))
+    exact = st.sample(problem, network, exactness="metropolis", **how).attrs
+    cycle, predicted = 2 * 3, json.loads(exact["tuning"])["predicted_rounds_per_draw"]
+    assert exact["burn_in"] == 500 * cycle
+    assert exact["thin"] % cycle == 0
+    assert abs(exact["thin"] - predicted / 2) <= max(cycle / 2, cycle - predicted / 2)
+
+
 def test_attributes_say_how_it_was_made(result):
     attributes = result.attrs
     assert attributes["inference_library_version"] == st.__version__

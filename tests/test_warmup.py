@@ -308,6 +308,60 @@ def test_a_centre_that_is_off_is_moved_to_where_the_draws_are():
     assert np.abs(errors).max() < 0.4
 
 
+def scripted_pilots(monkeypatch, *found):
+    """Pilots that find this, one after the other; and the seeds that they were given."""
+    left, seeds = iter(found), []
+
+    def pilot(problem, tuning, gossip, seed):
+        seeds.append(seed)
+        answer = next(left)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(warmup, "pilot", pilot)
+    return seeds
+
+
+def test_half_of_the_step_that_was_made_and_another_seed_for_every_pilot(monkeypatch):
+    """The step that was wanted may be far longer than what the floor of rho left of it."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    good = pilot_of(np.zeros(3), np.eye(3), points=np.zeros((2, 3)))
+    seeds = scripted_pilots(monkeypatch, good._replace(apart=0.5), good._replace(apart=0.09), good)
+    first = tune(problem, network)
+    tuning = warmup.warm_up(
+        problem, dataclasses.replace(first, wanted_step=8 * first.step), network, seed=7
+    )
+    assert tuning.step == pytest.approx(first.step / 4)
+    assert seeds == [7, 8, 9]
+    assert tuning.pilots == 2
+
+
+@pytest.mark.parametrize("exactness", ["auto", "half-noise"])
+def test_a_pilot_that_diverges(exactness, monkeypatch):
+    """Metropolis instead where that is left to us; else whoever chose the rung is told."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    good = pilot_of(np.zeros(3), np.eye(3), points=np.zeros((2, 3)))
+    scripted_pilots(monkeypatch, st.DivergenceError("far off"), good)
+    tuning = tune(problem, network, exactness=exactness)
+    if exactness == "half-noise":
+        with pytest.raises(st.DivergenceError, match="far off"):
+            warmup.warm_up(problem, tuning, network, seed=0)
+        return
+    found = warmup.warm_up(problem, tuning, network, seed=0)
+    assert isinstance(found.sampler, Metropolis)
+    assert found.predicted_rounds_per_draw == good.rounds_per_draw
+
+
+def test_a_pilot_counts_rounds_per_draw_not_draws_per_draw():
+    """Its 16 chains have 375 rounds each after the half that is dropped, whatever it keeps."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    with jax.enable_x64(True):
+        found = warmup.pilot(problem, tune(problem, network), Gossip(network), seed=0)
+    assert found.effective * found.rounds_per_draw == pytest.approx(16 * 375)
+    assert 1 < found.effective < 16 * 125
+
+
 @pytest.mark.parametrize(("variances", "fits"), [((1.0, 1.2), True), ((1.0, 2.5), False)])
 def test_variances_are_judged_one_by_one(variances, fits):
     found = warmup.Pilot(np.zeros(2), np.array(variances), 500.0, np.zeros((1, 2)), 10.0, 0.0)
