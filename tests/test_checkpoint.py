@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -12,7 +13,7 @@ import starlings as st
 from conftest import unequal_linear_problem
 from starlings.files import seal
 from starlings.runtimes import pacing, vectorised
-from starlings.runtimes.checkpoint import Checkpoint, CheckpointError
+from starlings.runtimes.checkpoint import Checkpoint, CheckpointError, digest
 from starlings.runtimes.pacing import next_chunk
 from starlings.runtimes.recording import Record, Recording, Schedule
 from starlings.tuning import tune
@@ -273,6 +274,73 @@ def test_a_moment_that_one_process_missed_is_forgotten_by_all(tmp_path):
             assert draws.count == 0
         assert not list(tmp_path.glob("*100*"))
         kept[1].save(flock_at(100, 3), Recording([four], kept[1]))
+
+
+def numbered_flock(round: int, agents: np.ndarray) -> vectorised.Flock:
+    """Two leaves and a trouble that tell the round and the agent."""
+    by_agent = 1000.0 * round + np.asarray(agents, float)
+    states = (by_agent[None, :, None] + np.zeros((2, 1, 3)), -by_agent[None] * np.ones((2, 1)))
+    trouble = np.full((2, len(agents)), round, np.int32) + np.asarray(agents, np.int32)
+    return vectorised.Flock(states, np.array(round, np.int32), trouble)
+
+
+def numbered_draws(first: int, last: int, agents: np.ndarray) -> Record:
+    """Draws whose positions and residuals tell draw and agent."""
+    numbers = 1000.0 * np.arange(first, last)[:, None, None] + np.asarray(agents)
+    by_chain = np.repeat(numbers, 2, axis=1)
+    return Record(by_chain[..., None].repeat(3, axis=-1), -by_chain)
+
+
+def test_any_division_of_the_agents_goes_on_from_any_other(tmp_path):
+    """Saved by two processes, whose agents take turns, and by one; restored by others."""
+    every = np.arange(6)
+    for rank, held in enumerate((np.array([0, 2, 5]), np.array([1, 3, 4]))):
+        kept = Checkpoint(tmp_path, 10, NETWORK.placed(held, Placed(rank)), held[:, None] + 1.0)
+        recording = Recording([numbered_draws(0, 4, held)])
+        kept.save(numbered_flock(20, held), recording)
+    for held in (every, np.array([3]), np.array([0, 4, 5])):
+        network = NETWORK if len(held) == 6 else NETWORK.placed(held, Placed(0))
+        kept = Checkpoint(tmp_path, 10, network, held[:, None] + 1.0)
+        start = jax.tree.map(jax.numpy.asarray, numbered_flock(0, held))
+        flock, recording = kept.restored(start)
+        wanted, draws = numbered_flock(20, held), numbered_draws(0, 4, held)
+        for found, known in zip(jax.tree.leaves(flock), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_array_equal(found, known)
+        for found, known in zip(recording.joined(), draws, strict=True):
+            np.testing.assert_array_equal(found, known)
+
+
+def test_the_newest_moment_is_gone_on_from(tmp_path):
+    """Two whole ones are there if a job is lost before it has removed the older."""
+    every, recording = np.arange(6), Recording([numbered_draws(0, 4, np.arange(6))])
+    kept = Checkpoint(tmp_path, 10, NETWORK, np.ones((6, 1)))
+    kept.save(numbered_flock(20, every), recording)
+    (older,) = tmp_path.glob("state-*.npz")
+    content = older.read_bytes()
+    recording.parts.append(numbered_draws(4, 7, every))
+    kept.save(numbered_flock(30, every), recording)
+    assert [file.name for file in tmp_path.glob("state-*.npz")] == ["state-000000000030-0-of-1.npz"]
+    older.write_bytes(content)
+    again = Checkpoint(tmp_path, 10, NETWORK, np.ones((6, 1)))
+    start = jax.tree.map(jax.numpy.asarray, numbered_flock(0, every))
+    flock, found = again.restored(start)
+    assert int(flock.round) == 30
+    np.testing.assert_array_equal(found.joined().position, numbered_draws(0, 7, every).position)
+
+
+def test_a_digest_tells_names_shapes_types_and_values_apart():
+    rows = {"x": np.arange(4.0), "y": np.ones(4)}
+    others = [
+        {"x": rows["x"], "z": rows["y"]},
+        {"x": rows["y"], "y": rows["x"]},
+        {"x": rows["x"].reshape(2, 2), "y": rows["y"]},
+        {"x": rows["x"].view(np.int64), "y": rows["y"]},
+        {"x": rows["x"] + [0, 0, 0, 1e-12], "y": rows["y"]},
+        {"x": rows["x"]},
+    ]
+    assert len({digest(rows), *map(digest, others)}) == 1 + len(others)
+    same = {"y": np.ones(4), "x": np.arange(8.0)[:4]}
+    assert digest(same) == digest(rows)
 
 
 def _with_agents(content: bytes, agents: np.ndarray) -> bytes:
