@@ -17,10 +17,11 @@ from conftest import (
     unequal_linear_problem,
     wavy_problem,
 )
+from starlings.rounds import Round, chain_keys
 from starlings.runtimes import pacing, vectorised
 from starlings.runtimes.recording import Schedule
 from starlings.runtimes.trouble import retraced
-from starlings.sampling import InterruptedWarning
+from starlings.sampling import InterruptedWarning, start_positions
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +274,21 @@ def test_halving_finds_where_trouble_began(began):
 
     assert retraced(advanced, lambda round: round >= began, 0, 100) == began
     assert len(calls) <= 3 + 16
+
+
+@pytest.mark.parametrize("in_common", [False, True])
+def test_chains_start_at_the_noise_of_round_0(in_common):
+    """Of every agent's own, or of that of all; no later round draws it again."""
+    problem, network = unequal_linear_problem(), st.Network(irregular_graph())
+    sampler = st.Metropolis.on(network, 0.3) if in_common else st.DADMMS(1.0)
+    own, common = chain_keys(5, 2, 6)
+    with jax.enable_x64(True):
+        start = start_positions(problem, sampler, None, 2, 5, np.float64)
+        like = jax.ShapeDtypeStruct((3,), np.float64)
+        for chain, agent in np.ndindex(2, 6):
+            first = Round(0, own[chain, agent], common[chain])
+            noise = first.shared_noise(like) if in_common else first.private_noise(like)
+            np.testing.assert_array_equal(start[chain, agent], noise)
 
 
 def test_initial_positions_by_name_and_by_array():

@@ -141,6 +141,22 @@ def test_cadmm_converges_to_the_mode_without_spread():
     np.testing.assert_array_equal(moments.covariance, 0.0)
 
 
+def test_velocities_start_from_the_standard_normal_and_duals_at_zero():
+    """The first round of D-SGHMC and of D-ADMMS from x_i ~ N(0, I), written out."""
+    network, m = st.Network.path(3), np.array([1.0, 2.0, 4.0])
+    problem, eta, gamma, rho = st.models.gaussian(m[:, None, None]), 0.3, 2.0, 0.7
+    W, eye, H = network.mixing.toarray(), np.eye(3), np.diag(m)
+    _, moments = law(problem, network, st.DSGHMC(eta, gamma)).moments(1)
+    from_x, from_v = W - eta**2 * H, eta * (1 - eta * gamma) * eye
+    kick = eta * np.sqrt(2 * gamma * eta) * eye
+    expected = from_x @ from_x.T + from_v @ from_v.T + kick @ kick.T
+    np.testing.assert_allclose(moments.covariance, expected, rtol=1e-12)
+    _, moments = law(problem, network, st.CADMM(rho)).moments(1)
+    D, A = np.diag(network.degrees), network.adjacency.toarray()
+    from_x = np.linalg.solve(H + 2 * rho * D, rho * (D + A))
+    np.testing.assert_allclose(moments.covariance, from_x @ from_x.T, rtol=1e-12)
+
+
 def test_moments_converge_to_the_stationary_law():
     problem = paper_problem(5)
     for sampler in (dadmms(2.5, "private"), st.DSGHMC(step_size=0.1, friction=7.0)):

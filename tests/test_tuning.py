@@ -384,7 +384,9 @@ def test_named_sites_and_given_starts_are_tuned_too():
         tune(problem.pooled(), st.Network.path(1))
 
 
-def test_a_quadratic_step_without_a_minimum_stops_the_run():
-    problem = st.models.gaussian(np.array([[[-50.0]], [[1.0]], [[1.0]]]))
+@pytest.mark.parametrize("first", [[[-50.0]], [[60.0, 0.0], [0.0, -50.0]]], ids=["down", "saddle"])
+def test_a_quadratic_step_without_a_minimum_stops_the_run(first):
+    dim = len(first)
+    problem = st.models.gaussian(np.array([first, np.eye(dim), np.eye(dim)]))
     with pytest.raises(st.DivergenceError, match="agent '0' diverged in round 1"):
         st.sample(problem, st.Network.ring(3), st.DADMMS(rho=1.0), draws=5, chains=1)
