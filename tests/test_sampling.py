@@ -152,6 +152,16 @@ def test_save_and_load(result, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize(
+    ("most", "agents"), [(1.0, "abcde"), (0.9, "ace"), (0.4, "ad"), (0.1, "a")]
+)
+def test_within_some_memory_every_so_many_th_agent_stands_for_all(result, most, agents):
+    few = result.within(int(most * result.posterior.nbytes))
+    for group in ("posterior", "sample_stats"):
+        whole = result.tree[group].to_dataset()
+        xr.testing.assert_identical(few.tree[group].to_dataset(), whole.sel(agent=list(agents)))
+
+
 def test_arviz_summarises_and_draws_it(result):
     import warnings
 

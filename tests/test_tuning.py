@@ -384,6 +384,20 @@ def test_named_sites_and_given_starts_are_tuned_too():
         tune(problem.pooled(), st.Network.path(1))
 
 
+def test_the_search_for_the_mode_begins_in_the_middle_of_what_is_given():
+    """Of two modes at -10 and 10 it finds the one on whose side most chains begin."""
+
+    def log_likelihood(p, row):
+        x = p["x"]
+        return row["share"] * jnp.logaddexp(-0.5 * (x - 10) ** 2, -0.5 * (x + 10) ** 2)
+
+    problem = st.Problem(log_likelihood, lambda p: 0.0, {"x": ()}, 3 * [{"share": [1 / 3]}])
+    initial = np.array([-1.0, 7.0, 8.0, 9.0])[:, None, None]  # by chain
+    run = {"draws": 1, "chains": 4, "burn_in": 0, "check": False}
+    result = st.sample(problem, st.Network.path(3), initial=initial, **run)
+    assert json.loads(result.attrs["tuning"])["centre"] == pytest.approx([10.0])
+
+
 @pytest.mark.parametrize("first", [[[-50.0]], [[60.0, 0.0], [0.0, -50.0]]], ids=["down", "saddle"])
 def test_a_quadratic_step_without_a_minimum_stops_the_run(first):
     dim = len(first)
