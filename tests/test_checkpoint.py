@@ -348,3 +348,40 @@ def _with_agents(content: bytes, agents: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.savez(stream, **{**arrays, "agents": agents})
     return stream.getvalue()
+
+
+class Kept:
+    """A store in memory."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def keep(self, first: int, record: Record) -> None:
+        assert first == sum(len(each.position) for each in self.records)
+        self.records.append(record)
+
+    def pieces(self, count: int):
+        return iter(self.records)
+
+
+@pytest.mark.parametrize("room", [1, 4, 7, 100])
+@pytest.mark.parametrize("most", [5, 23, 40])
+def test_a_recording_is_the_same_with_a_store(room, most):
+    position = np.random.default_rng(0).normal(size=(23, 2, 3, 4))
+    store = Kept()
+    recording = Recording(store=store, room=room)
+    for first in range(0, 23, 3):
+        chunk = position[first : first + 3]
+        recording.add(Record(chunk, chunk[..., 0]), len(chunk))
+        assert sum(len(part.position) for part in recording.parts) < max(room, 2)
+    assert len(store.records) == {1: 8, 4: 4, 7: 2, 100: 0}[room]
+    recording, wanted = recording.cut(most), position[:most]
+    assert recording.count == len(wanted)
+    np.testing.assert_array_equal(recording.joined().position, wanted)
+    for size in (1, 4, 23, 50):
+        slabs = list(recording.slabs(size))
+        assert {len(slab.position) for slab in slabs[:-1]} <= {size}
+        np.testing.assert_array_equal(np.concatenate([s.residual for s in slabs]), wanted[..., 0])
+    for examined in (4, 10, 1000):
+        step = -(-2 * len(wanted) // examined)
+        np.testing.assert_array_equal(recording.thinned(examined), wanted[::step])

@@ -58,11 +58,12 @@ def claiming(run: Run) -> Run:
     """
 
     @functools.wraps(run)
-    def alone(problem: Any, network: Any, *rest: Any, **how: Any) -> Any:
+    def alone(*arguments: Any, **how: Any) -> Any:
+        network = how.get("network", arguments[1] if len(arguments) > 1 else None)
         is_first = getattr(getattr(network, "exchange", None), "rank", 0) == 0
         places = _places(how.get("output"), how.get("checkpoint")) if is_first else []
         with locked(*places):
-            return run(problem, network, *rest, **how)
+            return run(*arguments, **how)
 
     return alone  # type: ignore[return-value]
 

@@ -71,8 +71,8 @@ class RankFile:
 
 
 def _read(path: Path, settings: dict[str, Any]) -> xr.DataArray:
-    is_sealed(path)  # an older file is not
     try:
+        is_sealed(path)  # an older file is not
         ranks = xr.load_dataarray(path, engine="h5netcdf")
         made_with = json.loads(ranks.attrs.pop("settings"))
     except (OSError, ValueError, KeyError):
