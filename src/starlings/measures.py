@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import warnings
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,17 +138,32 @@ def all_entries(posterior: xr.Dataset) -> list[str]:
     return [entry for k, v in posterior.data_vars.items() for entry in entry_names(str(k), v)]
 
 
-def entry_blocks(draws: xr.Dataset) -> Iterator[np.ndarray]:
-    """All entries in order, some at a time, (chain, draw, agent, entry).
+def entry_blocks(draws: xr.Dataset, step: int = 1) -> Iterator[np.ndarray]:
+    """All entries in order, some at a time, (chain, draw, agent, entry), of every `step`-th draw.
 
     In memory is one block, of a sixteenth of all if that is more than `BLOCK_BYTES`: each block
     costs a passage through the file, if the draws are in one.
     """
-    most = max(BLOCK_BYTES, draws.nbytes / MOST_PASSAGES)
+    most = max(BLOCK_BYTES * step, draws.nbytes / MOST_PASSAGES)
     for variable in draws.data_vars.values():
         own = variable.dims[3:4]
         for piece in split(variable, str(own[0]), most) if own else (variable,):
-            yield piece.values.reshape(*piece.shape[:3], -1)
+            values = _every(piece, step)
+            yield values.reshape(*values.shape[:3], -1)
+
+
+def _every(draws: xr.DataArray, step: int) -> np.ndarray:
+    """The values of every `step`-th draw, with few others in memory."""
+    kept, first = [], 0
+    for slab in split(draws, "draw", BLOCK_BYTES):
+        kept.append(np.array(slab.values[:, -first % step :: step]))
+        first += slab.sizes["draw"]
+    return np.concatenate(kept, axis=1)
+
+
+def step_for(draws: xr.Dataset, most: int, dims: Sequence[str] = ("chain", "draw")) -> int:
+    """Which draws to look at, every so-many-th, so that an entry has at most so many."""
+    return -(-math.prod(draws.sizes[dim] for dim in dims) // most)
 
 
 def convergence_table(posterior: xr.Dataset, quick: bool = False) -> pd.DataFrame:
@@ -197,32 +213,24 @@ def in_halves(posterior: xr.Dataset) -> xr.Dataset:
     return xr.concat([p.assign_coords(draw=np.arange(half)) for p in pieces], "chain")
 
 
-def _step(posterior: xr.Dataset, most: int) -> int:
-    """Which draws are looked at: every so-many-th."""
-    return -(-posterior.sizes["chain"] * posterior.sizes["draw"] // most)
-
-
 def _of_all(posterior: xr.Dataset) -> np.ndarray:
     """R-hat, bulk and tail effective draws of every agent, (3, agent, entry)."""
-    parts = []
-    for some in split(posterior, "agent", BLOCK_BYTES):
-        blocks = (values[:, :: _step(posterior, MOST_DRAWS)] for values in entry_blocks(some))
-        found = [np.stack(_arviz_diagnostics(values)) for values in blocks]
+    parts, step = [], step_for(posterior, MOST_DRAWS)
+    for some in split(posterior, "agent", BLOCK_BYTES * step):
+        found = [np.stack(_arviz_diagnostics(values)) for values in entry_blocks(some, step)]
         parts.append(np.concatenate(found, axis=-1))
     return np.concatenate(parts, axis=1)
 
 
 def _of_agents(posterior: xr.Dataset, agents: np.ndarray) -> np.ndarray:
     """The same of one agent for each entry, (3, entry)."""
-    found = np.empty((3, len(agents)))
-    step = _step(posterior, QUICK_DRAWS)
+    found, step = np.empty((3, len(agents))), step_for(posterior, QUICK_DRAWS)
     for agent in np.unique(agents):
         first = 0
-        for values in entry_blocks(posterior.isel(agent=slice(agent, agent + 1))):
+        for values in entry_blocks(posterior.isel(agent=slice(agent, agent + 1)), step):
             here = first + np.flatnonzero(agents[first : first + values.shape[-1]] == agent)
             if len(here) > 0:
-                some = values[:, ::step, :, here - first]
-                found[:, here] = np.stack(_arviz_diagnostics(some))[:, 0]
+                found[:, here] = np.stack(_arviz_diagnostics(values[..., here - first]))[:, 0]
             first += values.shape[-1]
     return found
 

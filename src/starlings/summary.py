@@ -22,10 +22,12 @@ import pandas as pd
 
 from starlings.diagnostics import Check, joined, recorded_evidence
 from starlings.measures import (
+    MOST_DRAWS,
     agreement_table,
     all_entries,
     convergence_table,
     entry_blocks,
+    step_for,
 )
 from starlings.progress import number_of
 from starlings.results import GROUPS, Result
@@ -77,7 +79,8 @@ class Summary:
     def parameters(self) -> pd.DataFrame:
         """One row for each entry: mean, sd, quantiles, and what `check` knows about it."""
         posterior = self.result.within(CHECKED_BYTES).posterior
-        blocks = (values.reshape(-1, values.shape[-1]) for values in entry_blocks(posterior))
+        step = step_for(posterior, MOST_DRAWS, ("chain", "draw", "agent"))
+        blocks = (values.reshape(-1, values.shape[-1]) for values in entry_blocks(posterior, step))
         parts = [
             np.stack([flat.mean(axis=0), flat.std(axis=0), *np.quantile(flat, QUANTILES, axis=0)])
             for flat in blocks
