@@ -90,8 +90,7 @@ class Size:
     @classmethod
     def of(cls, problem: Problem, draws: int, chains: int, precision: str) -> Size:
         """Of so many draws of every chain."""
-        blocks = problem.parameters.blocks.values()
-        entries = sum(int(np.prod(block.shape, dtype=int)) for block in blocks)
+        entries = problem.num_reported
         number, agents = np.dtype(precision).itemsize, problem.num_agents
         kept = draws * chains
         statistics = agents * (number + 2 * 8) + 8  # residual, messages, bytes; disagreement

@@ -15,6 +15,7 @@ A problem may also be looked at in other coordinates, and with tilted potentials
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -304,6 +305,14 @@ class Problem:
     def reported(self, z: Any) -> dict[str, np.ndarray]:
         """What is kept with the draws, by name: the parameters, or what `report` makes of them."""
         return self._named(z, self.report)
+
+    @property
+    def num_reported(self) -> int:
+        """How many numbers are kept of one agent's draw."""
+        if self.report is None:
+            return sum(math.prod(block.shape) for block in self.parameters.blocks.values())
+        shapes = check_report(self.report.compute, self.parameters).values()
+        return sum(math.prod(value.shape) for value in shapes)
 
     def _named(self, z: Any, report: Report | None) -> dict[str, np.ndarray]:
         with jax.enable_x64(True):
