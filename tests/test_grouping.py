@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import starlings as st
-from starlings.problem import Agent
+from starlings.agent import Agent
 from starlings.runtimes import grouping, vectorised
 from starlings.runtimes.grouping import Groups, each, grouped
 from starlings.runtimes.recording import Schedule

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import starlings as st
+from starlings.design import ConstantColumnWarning
 from starlings.study import MODELS, ModelSection, Study
 
 STUDY = """
@@ -85,7 +86,7 @@ def test_an_intercept_is_the_column_of_ones(table):
 
 def test_a_constant_column_beside_the_intercept_is_told_and_sampled(table):
     X = table[["age"]].assign(unit=3.0)
-    with pytest.warns(st.models.ConstantColumnWarning, match="column 'unit' of `X`"):
+    with pytest.warns(ConstantColumnWarning, match="column 'unit' of `X`"):
         problem = st.models.linear_regression(X, table["y"], table["site"], noise_std=1.0)
     result = st.sample(problem, st.Network.ring(3))
     mean, covariance = problem.exact_posterior()

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.problem import Agent
+from starlings.agent import Agent
 from starlings.proximal import proximal_point
 
 from .score import convergence

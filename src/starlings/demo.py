@@ -29,12 +29,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from starlings.agent import Agent
 from starlings.models import NormalPrior
 from starlings.network import Network
 from starlings.nuts import nuts
 from starlings.packaged import check_installed, read_packaged
 from starlings.parameters import Parameter
-from starlings.problem import Agent, Problem
+from starlings.problem import Problem
 from starlings.progress import stage
 from starlings.results import Result
 from starlings.samplers import DADMMS

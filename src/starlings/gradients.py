@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import jax
 
-from starlings.problem import Agent
+from starlings.agent import Agent
 from starlings.rounds import Round
 
 

@@ -16,7 +16,6 @@ densities that can also be drawn from: see `simulate`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -24,17 +23,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 from jax.scipy.special import gammaln
 
-from starlings.columns import (
-    RowError,
-    as_floats,
-    check_same_index,
-    described,
-    numbers_in,
-    table_of_floats,
-)
+from starlings.columns import RowError
+from starlings.design import Design
 from starlings.errors import check_positive
 from starlings.parameters import Parameter, Parameters
 from starlings.problem import Problem
@@ -68,9 +60,9 @@ def linear_regression(
     design = Design.of(X, y, sites, intercept)
     if noise_std is None:
         check_positive(prior_var=prior_var, noise_prior_std=noise_prior_std)
-        return design.problem(Normal(), NormalPrior(prior_var, "sigma", noise_prior_std))
+        return _regression(design, Normal(), NormalPrior(prior_var, "sigma", noise_prior_std))
     check_positive(prior_var=prior_var, noise_std=noise_std)
-    return design.problem(Normal(noise_std), NormalPrior(prior_var), quadratic=True)
+    return _regression(design, Normal(noise_std), NormalPrior(prior_var), quadratic=True)
 
 
 def logistic_regression(
@@ -80,7 +72,7 @@ def logistic_regression(
     check_positive(prior_var=prior_var)
     design = Design.of(X, y, sites, intercept)
     _check_outcome(design.y, np.isin(design.y, (0, 1)), "0 or 1")
-    return design.problem(Bernoulli(), NormalPrior(prior_var))
+    return _regression(design, Bernoulli(), NormalPrior(prior_var))
 
 
 def poisson_regression(
@@ -92,7 +84,7 @@ def poisson_regression(
     _check_outcome(
         design.y, (design.y >= 0) & (design.y == np.round(design.y)), "a count (0, 1, 2, ...)"
     )
-    return design.problem(Poisson(), NormalPrior(prior_var))
+    return _regression(design, Poisson(), NormalPrior(prior_var))
 
 
 def student_t_regression(
@@ -111,7 +103,7 @@ def student_t_regression(
     )
     design = Design.of(X, y, sites, intercept)
     prior = NormalPrior(prior_var, "scale", noise_prior_std)
-    return design.problem(StudentT(degrees_of_freedom), prior)
+    return _regression(design, StudentT(degrees_of_freedom), prior)
 
 
 def gaussian(hessians: Any, linear: Any = None) -> Problem:
@@ -152,48 +144,6 @@ def simulate(problem: Problem, rng: np.random.Generator) -> tuple[dict[str, Any]
     }
     densities = (problem.log_likelihoods, problem.log_prior, problem.parameters)
     return truth, Problem.from_flat(*densities, shards, problem.is_quadratic)
-
-
-class ConstantColumnWarning(UserWarning):
-    """A column has one value in all rows, as the intercept has."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """The rows of a regression: columns, outcomes and sites."""
-
-    x: np.ndarray
-    y: np.ndarray
-    sites: Sequence[Any]
-    labels: tuple[str, ...] | None
-    """The names of the columns, where they have some."""
-
-    @classmethod
-    def of(cls, X: Any, y: Any, sites: Sequence[Any], intercept: bool) -> Design:
-        """Checked, with a column of ones before the others if there is to be an intercept."""
-        x, outcome, labels = _numbers(X, y, sites, intercept)
-        if not intercept:
-            return cls(x, outcome, sites, labels)
-        labels = ("intercept", *(labels or (f"x{k}" for k in range(x.shape[1]))))
-        for label in [labels[1 + k] for k in np.flatnonzero(np.ptp(x, axis=0) == 0)]:
-            warnings.warn(
-                f"column {label!r} of `X` has one value in all rows, as the intercept has: the "
-                "data cannot tell them apart. Leave it out, or take intercept=False.",
-                ConstantColumnWarning,
-                stacklevel=4,
-            )
-        _check_different(labels)
-        return cls(np.column_stack([np.ones(len(x)), x]), outcome, sites, labels)
-
-    def problem(self, outcome: Any, prior: NormalPrior, quadratic: bool = False) -> Problem:
-        """The regression whose rows have these outcomes and whose coefficients this prior."""
-        parameters = {"beta": Parameter((self.x.shape[1],), labels=self.labels)}
-        if prior.scale_name is not None:
-            parameters[prior.scale_name] = Parameter((), "positive")
-        shards = divide_by_site({"x": self.x, "y": self.y}, self.sites)
-        problem = Problem(outcome, prior, parameters, shards, quadratic)
-        kind = {"outcome": type(outcome).__name__, **asdict(outcome)}
-        return problem.described(kind="regression", **kind, prior=asdict(prior))
 
 
 @dataclass(frozen=True)
@@ -370,48 +320,17 @@ def _simulators(problem: Problem) -> tuple[Any, Any]:
     return prior, outcome
 
 
-def _numbers(
-    X: Any, y: Any, sites: Any, intercept: bool
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
-    """X and y as floats, and the names of the columns where X is a table."""
-    try:
-        table, shape = X if isinstance(X, pd.DataFrame) else np.asarray(X), np.shape(y)
-    except ValueError:
-        raise ValueError("`X` or `y` has rows of different lengths.") from None
-    if table.ndim != 2:
-        raise ValueError(f"`X` must be a table of rows and columns, got shape {table.shape}.")
-    if table.shape[1] == 0 and not intercept:
-        raise ValueError("`X` has no columns; a regression needs at least one, or an intercept.")
-    if shape != (len(table),):
-        raise ValueError(
-            f"`y` must have one outcome for each of the {len(table)} rows of `X`, "
-            f"got shape {shape}."
-        )
-    check_same_index({"`X`": X, "`y`": y, "`sites`": sites})
-    labels = _labels(X)
-    if isinstance(table, pd.DataFrame):
-        x, faults = table_of_floats(table)
-    else:
-        x, faults = numbers_in(table, "X")
-    outcome, own = as_floats(y, "column 'y'")
-    if faults := faults + own:
-        raise ValueError(f"`X` or `y` has {described(faults)}")
-    return x.astype(float, copy=False), outcome, labels
-
-
-def _labels(X: Any) -> tuple[str, ...] | None:
-    """The names of the columns of a table, which have to be different."""
-    labels = tuple(str(column) for column in getattr(X, "columns", ()))
-    _check_different(labels)
-    return labels or None
-
-
-def _check_different(labels: tuple[str, ...]) -> None:
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    if twice:
-        raise ValueError(
-            f"`X` has more than one column {', '.join(map(repr, twice))}; rename them."
-        )
+def _regression(
+    design: Design, outcome: Any, prior: NormalPrior, quadratic: bool = False
+) -> Problem:
+    """The problem whose rows have these outcomes and whose coefficients have this prior."""
+    parameters = {"beta": Parameter((design.x.shape[1],), labels=design.labels)}
+    if prior.scale_name is not None:
+        parameters[prior.scale_name] = Parameter((), "positive")
+    shards = divide_by_site({"x": design.x, "y": design.y}, design.sites)
+    problem = Problem(outcome, prior, parameters, shards, quadratic)
+    kind = {"outcome": type(outcome).__name__, **asdict(outcome)}
+    return problem.described(kind="regression", **kind, prior=asdict(prior))
 
 
 def _check_outcome(y: np.ndarray, valid: np.ndarray, wanted: str) -> None:

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.problem import Agent, Problem
+from starlings.agent import Agent
+from starlings.problem import Problem
 
 
 def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[str, np.ndarray]:

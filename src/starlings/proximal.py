@@ -41,8 +41,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from starlings.agent import Agent
 from starlings.densities import derivatives_of
-from starlings.problem import Agent
 from starlings.quadratics import FEW_COLUMNS, sum_of_columns
 
 SMALL_DIMENSION = 6

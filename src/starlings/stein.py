@@ -55,10 +55,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
+from starlings.agent import Agent
 from starlings.errors import check_count
 from starlings.gossip import Gossip
 from starlings.network import Network
-from starlings.problem import Agent, Problem
+from starlings.problem import Problem
 
 LARGEST_SHIFT = 0.1
 LARGEST_STRETCH = 0.1

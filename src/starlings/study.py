@@ -37,6 +37,7 @@ import pandas as pd
 
 from starlings import models
 from starlings.columns import RowError
+from starlings.design import ConstantColumnWarning
 from starlings.errors import nearest
 from starlings.network import Network
 from starlings.problem import Problem
@@ -187,7 +188,7 @@ class Study:
     ) -> Problem:
         with warnings.catch_warnings():
             if not is_whole:  # what is constant here need not be elsewhere
-                warnings.simplefilter("ignore", models.ConstantColumnWarning)
+                warnings.simplefilter("ignore", ConstantColumnWarning)
             settings = {"intercept": self.model.intercept, **self.model.options}
             return MODELS[self.model.kind](X, y, sites, **settings)
 

@@ -25,9 +25,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import softmax
 
+from starlings.agent import Agent
 from starlings.experiments.data import DATA_SEED, PRIOR_VAR
 from starlings.models import logistic_regression
-from starlings.problem import Agent, Problem
+from starlings.problem import Problem
 from starlings.proximal import proximal_point
 
 DIM, ROWS_EACH, FEATURE_VAR = 3, 50, 20.0

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.problem import Agent
+from starlings.agent import Agent
 from starlings.pytrees import pytree
 from starlings.shards import rounded
 

@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 
+from starlings.agent import Agent
 from starlings.errors import DivergenceError
 from starlings.network import Network
-from starlings.problem import Agent
 from starlings.rounds import Drawn, Round, chain_keys
 from starlings.runtimes.alone import others
 from starlings.runtimes.checkpoint import Checkpoint

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 
+from starlings.agent import Agent
 from starlings.errors import check_choice, check_count
 from starlings.network import Inbox
-from starlings.problem import Agent
 from starlings.rounds import Round
 
 

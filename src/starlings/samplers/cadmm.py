@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import jax
 
+from starlings.agent import Agent
 from starlings.errors import check_positive
 from starlings.network import Inbox
-from starlings.problem import Agent
 from starlings.proximal import prepared
 from starlings.pytrees import pytree
 from starlings.rounds import Round

@@ -37,9 +37,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from starlings.agent import Agent
 from starlings.errors import check_choice, check_positive
 from starlings.network import Inbox
-from starlings.problem import Agent
 from starlings.proximal import keeps_right_side, prepared, proximal_point
 from starlings.pytrees import choice, pytree
 from starlings.rounds import Round

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from starlings.agent import Agent
 from starlings.errors import check_positive
 from starlings.gradients import gradient
 from starlings.network import Inbox
-from starlings.problem import Agent
 from starlings.pytrees import choice, pytree
 from starlings.rounds import Round
 from starlings.samplers.base import (

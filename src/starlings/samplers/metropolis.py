@@ -30,9 +30,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from starlings.agent import Agent
 from starlings.errors import check_choice, check_count, check_positive
 from starlings.network import Inbox, Network
-from starlings.problem import Agent
 from starlings.pytrees import choice, pytree
 from starlings.rounds import Round
 from starlings.samplers.base import Card, Info, no_info

@@ -30,11 +30,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.agent import Agent
 from starlings.errors import TuningError, check_choice, check_positive
 from starlings.frames import frame
 from starlings.gossip import Gossip, Ledger
 from starlings.network import Network
-from starlings.problem import Agent, Problem
+from starlings.problem import Problem
 from starlings.samplers import SAMPLERS
 from starlings.tuning.ladder import (
     ADMM_RUNGS,

@@ -29,10 +29,10 @@ import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 
+from starlings.agent import Agent
 from starlings.gossip import Gossip
 from starlings.models import gaussian
 from starlings.network import Network
-from starlings.problem import Agent
 from starlings.samplers import DADMMS, Metropolis, MidpointADMMS
 from starlings.samplers.metropolis import change_of_energy
 from starlings.theory.laws import law

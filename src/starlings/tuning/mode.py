@@ -29,9 +29,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.agent import Agent
 from starlings.errors import TuningError
 from starlings.gossip import Gossip
-from starlings.problem import Agent
 
 DENSE_DIMENSION = 300
 MAX_ITERATIONS = 200
