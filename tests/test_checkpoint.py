@@ -180,6 +180,15 @@ def test_missing_draws_are_named(tmp_path):
         st.sample(problem, NETWORK, sampler, **LENGTHS, **kept, resume=True)
 
 
+def test_missing_last_draws_are_named(tmp_path):
+    problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
+    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 30}
+    st.sample(problem, NETWORK, sampler, **LENGTHS, **kept)
+    next((tmp_path / "run").glob("draws-000000000050-000000000060-*.npz")).unlink()
+    with pytest.raises(CheckpointError, match="draws from 50 on are not in"):
+        st.sample(problem, NETWORK, sampler, **LENGTHS, **kept, resume=True)
+
+
 def test_tuning_survives_json():
     problem = unequal_linear_problem()
     tuning = tune(problem, NETWORK)
@@ -210,7 +219,10 @@ def test_chunks_make_the_whole_schedule_and_meet_every_checkpoint(every, rounds)
         done, draws = done + chunk.rounds, draws + chunk.is_kept * chunk.draws
         others += [done] if chunk.is_checkpoint else []
     assert others == checkpoints  # whatever the pace of a process
-    assert checkpoints[-1] == schedule.num_rounds
+    burnt = range(every or 31, 31, every or 31)
+    draws_between = 23 if every is None else -(-every // 4)
+    drawn = [31 + 4 * draws for draws in range(draws_between, 23, draws_between)]
+    assert checkpoints == [*burnt, 31, *drawn, 123]
 
 
 def test_a_checkpoint_is_whole_or_not_there(tmp_path, monkeypatch):
