@@ -148,6 +148,32 @@ def test_ranks_that_are_all_there_once_cover_exactly(draws):
         assert float(found.coverage(level).item()) == pytest.approx(level)  # between levels, too
 
 
+@pytest.mark.parametrize(("agents", "parameters"), [(1, 1), (3, 1), (4, 5)])
+def test_the_limit_is_shared_among_all_that_is_tested(agents, parameters):
+    """One p-value in a hundred is below 0.01 by chance; the smallest of many is more often."""
+    found = uniform_ranks(200, agents, parameters, 99)
+    assert found.threshold == pytest.approx(0.01 / (agents * parameters))
+    assert found.ok == (float(found.p_values.min()) >= found.threshold)
+
+
+def test_every_replication_of_every_seed_is_its_own():
+    """Replication k + 1 of seed s is not replication k of seed s + 1."""
+
+    def numbers(seed):
+        drawn = []
+
+        def simulated(rng):
+            drawn.append(float(rng.normal()))
+            return simulate_mean(rng)
+
+        how = {"replications": 20, "draws": 9, "seed": seed, "threads": 1}
+        calibrate(simulated, st.Network.path(3), sample_mean(), **how)
+        return drawn
+
+    every = numbers(0) + numbers(1) + numbers(2)
+    assert len(set(every)) == len(every) == 60
+
+
 def test_the_table_shows_the_worst_agent_of_each_column():
     found = uniform_ranks(200, 4, 3, 99)
     table = found.table()

@@ -15,7 +15,7 @@ import starlings as st
 from conftest import irregular_graph, unequal_linear_problem
 from starlings.network import Inbox
 from starlings.pytrees import pytree
-from starlings.rounds import Round, chain_keys
+from starlings.rounds import Drawn, Round, chain_keys
 from starlings.runtimes import vectorised
 from starlings.runtimes.recording import Schedule
 from starlings.samplers import SAMPLERS
@@ -195,6 +195,20 @@ def test_no_key_is_used_twice(sampler, monkeypatch):
     assert set(owners) <= {1, 6}, "its own, or all agents' of one chain"
     assert owners.count(6) == 2 * shared_draws(sampler)
     assert owners.count(1) + owners.count(6) > 0 or isinstance(sampler, st.CADMM)
+
+
+@pytest.mark.parametrize("kind", ["shared_noise", "private_noise"])
+def test_noise_that_is_drawn_ahead_serves_only_who_asks_for_just_that(kind):
+    own, common = chain_keys(0, 1, 1)
+    with jax.enable_x64(True):
+        ahead = jnp.full(3, 7.0)
+        served = Round(4, own[0, 0], common[0], Drawn(ahead, ahead))
+        alone = Round(4, own[0, 0], common[0])
+        np.testing.assert_array_equal(getattr(served, kind)(jnp.zeros(3)), ahead)
+        for other in (jnp.zeros(2), jnp.zeros(3, np.float32)):
+            found, wanted = (getattr(round, kind)(other) for round in (served, alone))
+            assert found.dtype == other.dtype
+            np.testing.assert_array_equal(found, wanted)
 
 
 @typical_samplers

@@ -361,6 +361,44 @@ def test_numpyro_models_sum_to_their_pooled_density():
             assert float(problem.potential(z)) == pytest.approx(float(expected), abs=1e-10)
 
 
+def test_a_parameter_after_a_simplex_begins_where_its_free_entries_end():
+    """Three shares have two free entries, in whatever order parameters are declared."""
+    import numpyro
+    import numpyro.distributions as dist
+
+    def model(y):
+        weights = numpyro.sample("weights", dist.Dirichlet(jnp.ones(3)))
+        mean = numpyro.sample("mean", dist.Normal(0.0, 2.0))
+        with numpyro.plate("rows", len(y)):
+            numpyro.sample("y", dist.Normal(mean + weights[0]), obs=y)
+
+    problem = st.Problem.from_numpyro(model, {"a": {"y": np.ones(3)}, "b": {"y": np.zeros(2)}})
+    z = np.array([0.3, -0.7, 1.25])
+    named = problem.constrain(z)
+    assert problem.dim == 3
+    assert named["mean"] == pytest.approx(1.25)
+    assert named["weights"].shape == (3,)
+    np.testing.assert_allclose(problem.unconstrain(named), z, rtol=1e-9)
+
+
+def test_a_scaled_likelihood_of_numpyro_counts_as_often_as_it_says():
+    import numpyro
+    import numpyro.distributions as dist
+
+    def model(y, scale):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 2.0))
+        with numpyro.plate("rows", len(y)), numpyro.handlers.scale(scale=scale):
+            numpyro.sample("y", dist.Normal(mean), obs=y)
+
+    y, z = np.array([1.0, 2.0, -1.0]), np.array([0.4])
+    problem = st.Problem.from_numpyro(
+        lambda y: model(y, 3.0), {"a": {"y": y[:2]}, "b": {"y": y[2:]}}
+    )
+    normal = scipy.stats.norm
+    wanted = -3.0 * normal(0.4).logpdf(y).sum() - normal(0, 2.0).logpdf(0.4)
+    assert problem.potential(z) == pytest.approx(wanted, rel=1e-6)
+
+
 @pytest.mark.slow
 def test_numpyro_models_can_be_sampled():
     problem = st.Problem.from_numpyro(numpyro_model, numpyro_shards())
