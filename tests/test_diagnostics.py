@@ -6,6 +6,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -203,6 +204,19 @@ def test_comparison_with_a_known_gaussian():
     assert north["coverage_50%"] == pytest.approx(0.5, abs=0.02)
 
 
+def test_references_are_matched_by_name_and_errors_have_no_sign():
+    reference = exact_reference()
+    swapped = {name: reference[name] for name in ("sigma", "beta")}
+    draws = normal_draws(shift=-0.5)
+    draws["sigma"] += 2.0
+    table = compare(draws, reference)
+    pd.testing.assert_frame_equal(compare(draws, swapped), table)
+    errors = table.set_index(["parameter", "agent"])["mean_error"]
+    # 4,000 draws: errors of about 1/sqrt(4,000) = 0.016
+    assert errors["beta[age]", "south"] == pytest.approx(0.5, abs=0.07)
+    assert errors["sigma", "north"] == pytest.approx(2.0, abs=0.07)
+
+
 def test_sliced_w2_of_a_shift_is_its_projection():
     """A shift delta of the first entry moves u'x by delta |u_1|: at most delta, less on average."""
     reference, moved = exact_reference(), normal_draws(draws=5000)
@@ -250,6 +264,7 @@ def test_a_result_remembers_its_evidence(tmp_path):
     posterior = normal_draws()
     result = st.load(result_of(posterior, **notes).save(tmp_path / "draws.nc"))
     answer = result.check()
+    assert result.sample_stats.attrs == result.posterior.attrs == result.attrs
     assert answer.predicted_w2 == 0.03
     assert json.loads(result.attrs["stein"])["draws"] == answer.stein.draws == 1000
     assert ["the sd of x[" in problem for problem in answer.problems] == [True]

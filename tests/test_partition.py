@@ -63,3 +63,10 @@ def test_impossible_divisions_are_refused():
         divide(st.Network.ring(3), 2, [1, 0, 2])
     with pytest.raises(ValueError, match="`num_parts` must be"):
         divide(st.Network.ring(3), 0)
+
+
+def test_agents_in_order_leave_no_part_out():
+    """Two large sites side by side: the middle of each is two parts from the other's."""
+    found = divide(st.Network.path(6), 5, np.array([1, 1, 90, 90, 1, 1]))
+    assert found.owner.tolist() == [0, 0, 1, 2, 3, 4]
+    assert found.cut == 4

@@ -48,6 +48,21 @@ def test_posterior_has_names_and_dimensions(result):
     assert (posterior["sigma"] > 0).all()
 
 
+def test_labels_stay_with_their_entries():
+    """In the order in which they are given."""
+    labels, modes = ("zinc", "age", "mass"), np.array([3.0, -1.0, 2.0])
+    parameters = {"beta": st.Parameter((3,), labels=labels)}
+
+    def log_likelihood(p, row):
+        return -0.5 * jax.numpy.sum((p["beta"] - row["y"]) ** 2)
+
+    problem = st.Problem(log_likelihood, lambda p: 0.0, parameters, 2 * [{"y": modes[None]}])
+    found = st.sample(problem, st.Network.path(2), st.CADMM(1.0), draws=1, chains=1).posterior
+    assert found["beta_dim_0"].values.tolist() == list(labels)
+    for label, mode in zip(labels, modes, strict=True):
+        np.testing.assert_allclose(found["beta"].sel(beta_dim_0=label), mode, rtol=1e-6)
+
+
 def test_sample_stats_count_messages_and_bytes(result):
     stats = result.sample_stats
     rounds = 40 + 2 * np.arange(1, 61)
