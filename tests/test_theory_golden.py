@@ -157,6 +157,12 @@ def test_velocities_start_from_the_standard_normal_and_duals_at_zero():
     np.testing.assert_allclose(moments.covariance, from_x @ from_x.T, rtol=1e-12)
 
 
+def test_in_a_relaxation_time_the_slowest_mode_shrinks_by_e():
+    exact = law(paper_problem(5), st.Network.ring(5), st.DADMMS(rho=5.0))
+    radius = np.abs(np.linalg.eigvals(exact.recursion(1).transition)).max()
+    assert radius ** exact.relaxation_rounds() == pytest.approx(1 / np.e)
+
+
 def test_moments_converge_to_the_stationary_law():
     problem = paper_problem(5)
     for sampler in (dadmms(2.5, "private"), st.DSGHMC(step_size=0.1, friction=7.0)):
