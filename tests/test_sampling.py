@@ -207,7 +207,7 @@ def test_ctrl_c_returns_the_draws_so_far(monkeypatch):
         return original(*args, **kwargs)
 
     monkeypatch.setattr(pacing, "CHUNK_SECONDS", 1e-9)
-    settings = {"draws": 500, "chains": 2, "burn_in": 3, "seed": 1}
+    settings = {"draws": 500, "chains": 2, "burn_in": 3, "seed": 1, "check": False}
     whole = st.sample(problem, network, st.DADMMS(rho=2.0), **settings)
     monkeypatch.setattr(vectorised, "advance", interrupted)
     with pytest.warns(InterruptedWarning, match=r"interrupted after \d+ of 500 draws"):

@@ -169,6 +169,8 @@ def test_few_draws_and_gradients_that_overflow_are_undecided():
     few = examine(problem, st.Network.ring(4), normal_draws(mean, 1.0, draws=3))
     assert few.undecided
     assert "too few draws" in str(few)
+    one = examine(problem, st.Network.ring(4), normal_draws(mean, 1.0, chains=1, draws=1))
+    assert one.undecided
     far = coherent(np.full((2, 50, 1), 5000.0), 3)
     assert examine(skewed_problem(), st.Network.path(3), far).undecided
 

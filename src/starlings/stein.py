@@ -68,6 +68,8 @@ UNDECIDED = 0.5
 """Where a larger departure than this could be chance, nothing has been tested."""
 SMALLEST_SHARE = 0.01
 """Of the variance of the draws, that the right one has at least."""
+FEWEST_DRAWS = 4
+"""Of a chain: fewer tell nothing."""
 TINY = np.finfo(float).tiny
 NEAR = 0.05
 """In posterior sd: agents as near as this to the average need no examination of their own."""
@@ -236,7 +238,7 @@ def departures(y: np.ndarray, g: np.ndarray) -> tuple[Found, Found]:
     """Eqs. (3) and (4) of draws y (chain, draw) in one direction with gradients g."""
     y = y - y.mean()
     u, variance = zero_means(y, g), y.var()
-    if not np.all(np.isfinite(g)):
+    if y.shape[1] < FEWEST_DRAWS or not np.all(np.isfinite(g)):
         return Found(0.0, np.nan, 0.0), Found(1.0, np.nan, 0.0)
     if not variance > TINY:  # draws that do not vary: their variance is zero, whatever is right
         return Found(0.0, np.nan, 0.0), Found(0.0, 0.0, 1.0)
@@ -323,12 +325,12 @@ def model_directions(problem: Problem) -> np.ndarray:
 def mean_and_error(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mean over (chain, draw) of series (..., chain, draw, entry), and its error, eq. (5).
 
-    The error is unknown (nan) below four draws a chain.
+    The error is unknown (nan) below `FEWEST_DRAWS` a chain.
     """
     chains, draws = series.shape[-3:-1]
     means = series.mean(axis=-2)
     mean = means.mean(axis=-2)
-    if draws < 4:
+    if draws < FEWEST_DRAWS:
         return mean, np.full_like(mean, np.nan)
     spectrum = np.fft.rfft(series - means[..., None, :], 2 * draws, axis=-2)
     within = np.fft.irfft(np.abs(spectrum) ** 2, axis=-2)[..., :draws, :].mean(-3) / draws
