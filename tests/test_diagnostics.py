@@ -154,7 +154,8 @@ def arviz_of(draws):
 def test_effective_draws_are_those_of_the_bulk_or_of_the_tails_whichever_are_fewer():
     """At every agent on its own; the table has the worst agent."""
     posterior = normal_draws(scatter=0.5)
-    posterior["sigma"][:, :, 1] *= 1.0 + 3.0 * (np.arange(1000) // 100 % 2)  # wide for a while
+    posterior["sigma"][:, :, 1] *= 1.0 + 3.0 * (np.arange(1000) // 125 % 2)  # wide for a while
+    posterior["sigma"][0, :, 0] += 0.2  # which R-hat sees at the other agent
     slow = posterior["beta"].values[:, :, 0, 0]
     for k in range(1, 1000):
         slow[:, k] = 0.9 * slow[:, k - 1] + np.sqrt(1 - 0.9**2) * slow[:, k]
@@ -168,6 +169,7 @@ def test_effective_draws_are_those_of_the_bulk_or_of_the_tails_whichever_are_few
         assert row["ess_agent"] == agent
         assert row[["ess_bulk", "ess_tail"]].tolist() == pytest.approx([bulk.min(), tail.min()])
         assert row["rhat"] == pytest.approx(rhat.max(), rel=1e-9)
+        assert row["rhat_agent"] == "north"
         assert row["ess"] < 0.8 * max(bulk.min(), tail.min())
 
 
