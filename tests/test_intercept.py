@@ -11,6 +11,7 @@ import pytest
 
 import starlings as st
 from starlings.design import ConstantColumnWarning
+from starlings.shards import digest
 from starlings.study import MODELS, ModelSection, Study
 
 STUDY = """
@@ -105,25 +106,27 @@ def test_standardised_coefficients_are_reported_in_original_units(tmp_path, tabl
     result = st.sample(problem, plan.make_network(problem.sites), draws=50, chains=2, check=False)
     posterior = result.posterior
     X = table[["age", "income"]].to_numpy()
-    mean, sd = X.mean(axis=0), X.std(axis=0)
+    mean, sd = X.mean(axis=0) * intercept, X.std(axis=0)
     standardised = posterior["beta_standardised"].values
     own, slopes = (standardised[..., :1], standardised[..., 1:]) if intercept else (0, standardised)
     wanted = own + slopes @ ((X - mean) / sd).T
     original = posterior["beta"].values
-    found = original[..., :1] + original[..., 1:] @ X.T
+    columns = np.column_stack([np.ones(len(X)), X])[:, not intercept :]
+    found = original @ columns.T
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
-    assert posterior["beta_dim_0"].values.tolist() == ["intercept", "age", "income"]
-    assert posterior["beta_standardised_dim_0"].values.tolist() == [
-        *(["intercept"] if intercept else []),
-        "age",
-        "income",
-    ]
+    names = ["intercept", "age", "income"][not intercept :]
+    assert posterior["beta_dim_0"].values.tolist() == names
+    assert posterior["beta_standardised_dim_0"].values.tolist() == names
     kept = json.loads(result.attrs["model"])
     assert kept["standardised"]["age"] == pytest.approx({"mean": mean[0], "sd": sd[0]})
 
 
-def test_with_a_vague_prior_units_do_not_matter(tmp_path, table):
-    plain, scaled = (study(tmp_path, more).make_problem() for more in ("", "standardise = true"))
+@pytest.mark.parametrize("intercept", ["true", "false"])
+def test_with_a_vague_prior_units_do_not_matter(tmp_path, table, intercept):
+    plain, scaled = (
+        study(tmp_path, f"intercept = {intercept}\nstandardise = {standardise}").make_problem()
+        for standardise in ("false", "true")
+    )
     assert plain.report is None
     mean = plain.exact_posterior()[0]
     centre = scaled.exact_posterior()[0]
@@ -137,6 +140,7 @@ def test_a_result_says_what_it_was_made_of(tmp_path, table):
     saved = st.load(result.save(tmp_path / "draws.nc"))
     kept = json.loads(saved.attrs["model"])
     assert kept["rows"] == table["site"].value_counts().to_dict()
+    assert kept["digests"] == {site: digest(rows) for site, rows in problem.shards.items()}
     assert kept["study"] == "study.toml"
     assert kept["data"]["file"] == "rows.csv"
     assert kept["model"]["covariates"] == ["age", "income"]

@@ -95,6 +95,7 @@ def test_derived_values_are_kept_with_the_draws(tmp_path):
     for derived, text in (
         (lambda p: {"n": p["n"]}, "`derived` asks for 'n'"),
         (lambda p: {"draw": p["m"]}, "no parameter can be called 'draw'"),
+        (lambda p: p["m"] ** 2, "`derived` must return a mapping of names to values"),
     ):
         with pytest.raises(ValueError, match=text):
             st.Problem(normal, prior, {"m": ()}, SHARDS, derived=derived)

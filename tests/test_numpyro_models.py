@@ -101,6 +101,34 @@ def test_scoped_names_are_kept_with_a_dot(tmp_path):
     assert problem.potential(flat) == pytest.approx(wanted + constants)
 
 
+def a_latent_for_every_row(x, y):
+    with numpyro.plate("rows", len(y)):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * x, 1.0), obs=y)
+
+
+@pytest.mark.parametrize("sizes", [(5, 5, 5), (1, 1, 1), (5, 4, 3)])
+def test_latents_that_grow_with_the_rows_are_refused_whatever_the_sizes(sizes):
+    with pytest.raises(ValueError, match=r"latent site 'b' has shape .* may not grow"):
+        st.Problem.from_numpyro(a_latent_for_every_row, shards(plain_rows, sizes))
+
+
+def improper(x, y):
+    b = numpyro.sample("b", dist.ImproperUniform(dist.constraints.real, (), ()))
+    numpyro.deterministic("log b", jnp.log(b))
+    numpyro.sample("y", dist.Normal(b * x, 1.0), obs=y)
+
+
+def test_an_improper_prior_may_have_a_proper_posterior():
+    problem = st.Problem.from_numpyro(improper, shards(plain_rows))
+    x, y = (np.concatenate([s[k] for s in problem.shards.values()]) for k in "xy")
+    result = st.sample(problem, RING, draws=500)
+    found = result.posterior["b"].values
+    mean, sd = x @ y / (x @ x), (x @ x) ** -0.5
+    assert abs(found.mean() - mean) < 0.15 * sd
+    assert "log b" in result.posterior, "not a number at negative b, and no news of the rows"
+
+
 def discrete(x, y):
     k = numpyro.sample("k", dist.Categorical(jnp.ones(3) / 3))
     numpyro.sample("y", dist.Normal(x * k, 1.0), obs=y)

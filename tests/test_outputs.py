@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -159,13 +161,23 @@ def test_the_same_command_twice_says_what_to_add(study, tmp_path):
     assert starlings("sample", study, "--quiet", "--overwrite").exit_code == 0
 
 
-@pytest.mark.parametrize("data", ['file = "rows.csv"\nsite = "town"', 'folder = "towns"'])
-@pytest.mark.parametrize("name", ["study.toml", "rows.csv", "hard.csv", "towns/b.csv"])
+OF_A_FILE, OF_A_FOLDER = 'file = "rows.csv"\nsite = "town"', 'folder = "towns"'
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (OF_A_FILE, "study.toml"),
+        (OF_A_FILE, "rows.csv"),
+        (OF_A_FILE, "hard.csv"),
+        (OF_A_FOLDER, "study.toml"),
+        (OF_A_FOLDER, "towns/b.csv"),
+        (OF_A_FOLDER, "hard.csv"),
+    ],
+)
 def test_no_input_of_a_study_is_replaced(study, never, data, name):
     study.write_text(STUDY.replace("DATA", data))
-    os.link("rows.csv" if "file" in data else "towns/b.csv", "hard.csv")
-    if name not in ("study.toml", "hard.csv") and ("file" in data) != (name == "rows.csv"):
-        return  # is no input of this study
+    os.link("rows.csv" if data == OF_A_FILE else "towns/b.csv", "hard.csv")
     before = Path(name).read_bytes()
     done = starlings("sample", study, "--overwrite", "--output", name)
     assert done.exit_code == 1
@@ -228,7 +240,7 @@ def test_only_the_short_file_of_this_very_run_is_replaced(tmp_path, monkeypatch)
             interrupt_after(during, 5)
             with pytest.warns(InterruptedWarning, match="`resume` goes on with it"):
                 sampled(output=target, checkpoint_every=4)
-    shutil.copy(others, mine)
+    others.replace(mine)  # not written over in place: results may still be read from there
     with pytest.raises(FileExistsError, match="add `--overwrite`"):
         sampled(output=mine, checkpoint_every=4, resume=True)
 
@@ -298,3 +310,50 @@ def test_a_name_in_another_folder_is_not_an_input(tmp_path):
     (tmp_path / "data" / "a.csv").write_text("")
     inputs = [tmp_path / "data" / "a.csv"]
     assert check_replaceable(tmp_path / "data" / "b.csv", False, inputs)
+
+
+def test_a_table_is_no_name_for_a_result(study):
+    done = starlings("sample", study, "--output", "towns/new.csv")
+    assert done.exit_code == 1
+    assert "is to hold netCDF; let its name end in .nc" in done.stderr
+
+
+def interrupted_process(study, moment: str, pause: float, *more: str):
+    """The command as a process that gets a real SIGINT when its log says where it is."""
+    command = [sys.executable, "-m", "starlings", "sample", str(study), "--output", "cut.nc", *more]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stderr is not None
+        lines = []
+        watchdog = threading.Timer(100, run.kill)
+        watchdog.start()
+        for line in run.stderr:
+            lines.append(line)
+            if line.startswith(moment):
+                time.sleep(pause)
+                run.send_signal(signal.SIGINT)
+                break
+        _, rest = run.communicate()
+        watchdog.cancel()
+    return run.returncode, "".join(lines) + rest
+
+
+def test_a_real_interrupt_ends_with_its_exit_status_and_the_draws_so_far(study):
+    code, said = interrupted_process(study, "sampling:", 3.0, "--draws", "100000", "--thin", "2000")
+    assert code == 130, said
+    assert "interrupted after" in said
+    assert st.load("cut.nc").interrupted is not None
+    again = starlings("sample", study, "--output", "cut.nc")
+    assert "was interrupted; add `--resume`" in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["tuning: mode", "tuning, pilot"])
+def test_a_real_interrupt_while_tuning_leaves_no_file(study, moment):
+    before, _, rest = study.read_text().partition("[sampler]")
+    study.write_text(before + rest[rest.index("[run]") :])
+    code, said = interrupted_process(study, moment, 0.2)
+    assert code == 130, said
+    assert "Interrupted." in said
+    assert not Path("cut.nc").exists()

@@ -35,12 +35,10 @@ def test_chunks_are_joined_without_the_room_to_spare():
     np.testing.assert_array_equal(record.residual, -record.position[..., 0])
 
 
-@pytest.mark.parametrize("first", range(8))
-@pytest.mark.parametrize("last", range(1, 9))
-def test_any_stretch_of_draws(first, last):
-    if first < last:
-        record = recording_of(3, 1, 4).between(first, last)
-        assert numbers(record.position) == list(range(first, last))
+@pytest.mark.parametrize("size", range(1, 10))
+def test_slabs_of_any_size(size):
+    slabs = [numbers(slab.position) for slab in recording_of(3, 1, 4).slabs(size)]
+    assert slabs == [list(range(first, min(first + size, 8))) for first in range(0, 8, size)]
 
 
 @pytest.mark.parametrize(("most", "step"), [(1, 16), (2, 8), (5, 4), (8, 2), (15, 2), (16, 1)])

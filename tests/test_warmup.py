@@ -312,7 +312,7 @@ def scripted_pilots(monkeypatch, *found):
     """Pilots that find this, one after the other; and the seeds that they were given."""
     left, seeds = iter(found), []
 
-    def pilot(problem, tuning, gossip, seed):
+    def pilot(problem, tuning, gossip, seed, watch):
         seeds.append(seed)
         answer = next(left)
         if isinstance(answer, Exception):

@@ -1,5 +1,5 @@
 """`python -m starlings` is the command `starlings`."""
 
-from starlings.cli import app
+from starlings.cli import run
 
-app(prog_name="starlings")
+run()

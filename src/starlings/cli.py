@@ -60,6 +60,20 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def run() -> None:
+    """The command `starlings`, as a process of its own."""
+    try:
+        app(prog_name="starlings")
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            # Threads of the compiled program may still compute, and crash an interpreter that ends
+            # in its own way; files and locks are closed by now.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
+
+
 @app.callback()
 def main(
     version: Annotated[
@@ -138,7 +152,9 @@ def sample(
     ] = False,
     draws: Annotated[int | None, _count(1, "Draws kept of each chain.", "1000")] = None,
     chains: Annotated[int | None, _count(1, "Replicas of the whole network.", "4")] = None,
-    burn_in: Annotated[int | None, _count(0, "Rounds before the first draw.", "500")] = None,
+    burn_in: Annotated[
+        int | None, _count(0, "Rounds before the first draw.", "500; more for Metropolis")
+    ] = None,
     thin: Annotated[int | None, _count(1, "Rounds from draw to draw.", "1, or as tuned")] = None,
     seed: Annotated[int | None, _count(0, "Same seed, same draws.", "0")] = None,
     runtime: Annotated[

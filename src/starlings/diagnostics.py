@@ -169,7 +169,7 @@ class Check:
             return ""
         return (
             f"Not converged: R-hat of {self._worst('rhat')} is {rhat.max():.3f}. Run longer, with "
-            "more `burn_in`."
+            "more `burn_in`, or with longer steps (a smaller `rho`)."
         )
 
     def _length(self) -> str:
@@ -302,14 +302,13 @@ def quick_check(posterior: xr.Dataset, attrs: Mapping[str, Any]) -> Check:
     table = pd.DataFrame()
     if posterior.sizes["draw"] >= FEWEST_DRAWS:
         has_arviz = importlib.util.find_spec("arviz") is not None
-        converged = convergence_table if has_arviz else split_rhat_table
-        in_chains = posterior if posterior.sizes["chain"] > 1 else in_halves(posterior)
-        table = joined(converged(in_chains, quick=True), agreement_table(posterior))
+        chains = posterior if posterior.sizes["chain"] > 1 else in_halves(posterior)
+        found = convergence_table(chains, quick=True) if has_arviz else split_rhat_table(chains)
+        table = joined(found, agreement_table(posterior))
     return Check(table, None, **recorded_evidence(attrs), limits=WORTH_A_WARNING)
 
 
 def joined(convergence: pd.DataFrame, agreement: pd.DataFrame) -> pd.DataFrame:
-    """Both tables, of the entries that vary: some are constants, unless all seem to be."""
-    varies = agreement["varies"]
-    table = convergence.join(agreement.drop(columns="varies"))
-    return table[varies] if varies.any() else table
+    """Both tables, without the entries that are constants (see `agreement_table`)."""
+    table = convergence.join(agreement.drop(columns="is_constant"))
+    return table[~agreement["is_constant"]]

@@ -25,7 +25,7 @@ class TuningError(RuntimeError):
 def check_positive(**values: Any) -> None:
     """Raise for the first value that is a plain number and not positive and finite.
 
-    Traced values pass: a sampler is rebuilt inside jit, where its numbers are not known.
+    Traced values pass: inside jit, where a sampler may be made too, numbers are not known.
     """
     for name, value in values.items():
         not_numbers = (bool, str, list, tuple, dict)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 import shutil
 import stat
 import zlib
@@ -119,7 +120,7 @@ def written(
         advice: what that error says besides.
         check: called before the file takes its place, and may refuse it.
     """
-    partial = target.with_name(target.name + PARTIAL)
+    partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         yield partial
         seal(partial)
@@ -142,7 +143,11 @@ def reserve(partial: Path, size: int) -> None:
     require(partial.parent, size)
     if hasattr(os, "posix_fallocate"):
         with partial.open("wb") as stream:
-            os.posix_fallocate(stream.fileno(), 0, max(size, 1))
+            try:
+                os.posix_fallocate(stream.fileno(), 0, max(size, 1))
+            except OSError as error:
+                if error.errno in NO_ROOM:  # else a disk that cannot reserve
+                    raise
 
 
 def require(folder: Path, size: int) -> None:
@@ -161,10 +166,12 @@ def _error_number(error: BaseException) -> int | None:
 
 
 def _no_room(target: Path, number: int, needs: int, advice: str) -> NoRoomError:
-    free = shutil.disk_usage(target.parent).free
+    free = f"{in_words(shutil.disk_usage(target.parent).free)} are free on its disk"
+    if number == errno.EFBIG:
+        free = "this process may not write a file as large (see `ulimit -f`)"
     error = NoRoomError(
         f"{target} could not be written: {os.strerror(number)}. It needs about {in_words(needs)}, "
-        f"and {in_words(free)} are free on its disk. {advice}".strip()
+        f"and {free}. {advice}".strip()
     )
     error.errno = number
     return error

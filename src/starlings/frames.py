@@ -27,12 +27,8 @@ import numpy as np
 
 from starlings.pytrees import pytree
 
-UNNOTICED = 1e-3
-"""What may be left of a sum of tilts, in units of the curvature one that these coordinates are made
-for: a mean or a variance of the posterior would change by as much. Rounding leaves some 1e-16, and
-more where rows can hardly tell two parameters apart."""
 ROUNDING = 1e-8
-"""What may be left besides, as a share of the tilts' own sizes."""
+"""What may be left of a sum of tilts, as a share of their sizes."""
 
 
 @pytree
@@ -100,10 +96,12 @@ def frame(
     linear: Any = None,
     quadratic: Any = None,
     is_whole: bool = True,
+    unnoticed: float = 0.0,
 ) -> Frame:
     """A checked frame for some number of agents; without tilts unless they are given.
 
-    Tilts must sum to zero if these are all the agents (`is_whole`).
+    Tilts must sum to zero if these are all the agents (`is_whole`), but for rounding and for what
+    is too small to be noticed in these coordinates (`unnoticed`).
     """
     centre, scale = np.asarray(centre, float), np.asarray(scale, float)
     dim = len(centre)
@@ -112,21 +110,25 @@ def frame(
             f"`scale` must have shape {(dim, dim)}, or {(dim,)} for a diagonal matrix, where "
             f"`centre` has shape {centre.shape}; got {scale.shape}."
         )
-    if linear is None and quadratic is None:
+    if (linear is None) != (quadratic is None):
+        raise ValueError("`linear` and `quadratic` tilts have to be given together.")
+    if linear is None:
         linear, quadratic = np.zeros((agents, dim)), np.zeros((agents, *scale.shape))
     return Frame(
         centre,
         scale,
-        _checked_tilt("linear", linear, (agents, dim), is_whole),
-        _checked_tilt("quadratic", quadratic, (agents, *scale.shape), is_whole),
+        _checked_tilt("linear", linear, (agents, dim), is_whole, unnoticed),
+        _checked_tilt("quadratic", quadratic, (agents, *scale.shape), is_whole, unnoticed),
     )
 
 
-def _checked_tilt(name: str, tilt: Any, shape: tuple[int, ...], is_whole: bool) -> np.ndarray:
+def _checked_tilt(
+    name: str, tilt: Any, shape: tuple[int, ...], is_whole: bool, unnoticed: float
+) -> np.ndarray:
     array = np.full(0, np.nan) if tilt is None else np.asarray(tilt, float)
     if array.shape != shape:
         raise ValueError(f"`{name}` must have shape {shape}, got {np.shape(tilt)}.")
     left, size = np.abs(array.sum(axis=0)), np.abs(array).sum(axis=0)
-    if is_whole and np.any(left > UNNOTICED + ROUNDING * size):
+    if is_whole and np.any(left > unnoticed + ROUNDING * size):
         raise ValueError(f"`{name}` must sum to zero over the agents: the posterior would change.")
     return (array + array.swapaxes(1, 2)) / 2 if array.ndim == 3 else array

@@ -193,7 +193,7 @@ def convergence_table(posterior: xr.Dataset, quick: bool = False) -> pd.DataFram
     return pd.DataFrame(columns, index=entries)
 
 
-def split_rhat_table(posterior: xr.Dataset, quick: bool = True) -> pd.DataFrame:
+def split_rhat_table(posterior: xr.Dataset) -> pd.DataFrame:
     """Plain split R-hat of every entry at the agent whose chains differ most, without ArviZ.
 
     With B the variance of the means of n half-chains and W the mean of their variances,
@@ -262,7 +262,11 @@ def _unlogged() -> Iterator[None]:
 
 
 def agreement_table(posterior: xr.Dataset) -> pd.DataFrame:
-    """Eq. (1) to (3) of every entry; draws that do not vary at all agree."""
+    """Eq. (1) to (3) of every entry; draws that do not vary at all agree.
+
+    Constant by its nature is an entry that does not vary and is derived from the parameters, or is
+    0 or 1 as in a triangular matrix. Other draws that do not vary are stuck.
+    """
     halves = HalfChains.of(posterior)
     means, variances = halves.of_agents()
     deviations, number = np.sqrt(variances), posterior["agent"].size
@@ -274,9 +278,16 @@ def agreement_table(posterior: xr.Dataset) -> pd.DataFrame:
         "apart": np.ptp(means, axis=0) / unit,  # (1)
         "disagreement": np.sqrt(scatter) / unit,  # (2)
         "sd_ratio": np.where(spread > 0, deviations.max(axis=0) / smallest, 1.0),  # (3)
-        "varies": spread > CONSTANT * np.abs(means).max(axis=0),
+        "is_constant": (spread <= CONSTANT * np.abs(means).max(axis=0))
+        & (_is_derived(posterior) | np.isin(means, (0.0, 1.0)).all(axis=0)),
     }
     return pd.DataFrame(columns, index=all_entries(posterior))
+
+
+def _is_derived(posterior: xr.Dataset) -> np.ndarray:
+    """Of every entry, whether it is computed from the parameters."""
+    variables = posterior.data_vars.values()
+    return np.concatenate([np.full(math.prod(v.shape[3:]), DERIVED in v.attrs) for v in variables])
 
 
 def compare(posterior: xr.Dataset, reference: Mapping[str, Any]) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -45,6 +45,14 @@ def check_report(compute: Callable[..., Any], parameters: Any) -> dict[str, Any]
     return _traced("derived", known, lambda z: compute(parameters.constrain(z)), flat)
 
 
+def check_mapping(values: Any) -> dict[str, Any]:
+    """What `derived` returns, if it is a mapping."""
+    if not isinstance(values, Mapping):
+        kind = type(values).__name__
+        raise ValueError(f"`derived` must return a mapping of names to values, got {kind}.")
+    return dict(values)
+
+
 def _flat(dim: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((dim,), np.float64)
 
@@ -76,7 +84,7 @@ def _traced(
             "`if`, and functions of `jax.numpy` and `jax.scipy`."
         ) from error
     except ValueError as error:
-        if "`log_likelihood`" in str(error):  # which says what is wrong already
+        if f"`{what}`" in str(error):  # which says what is wrong already
             raise
         raise ValueError(f"`{what}` fails: {error}") from error
     except Exception as error:

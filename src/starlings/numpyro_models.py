@@ -15,7 +15,7 @@ has its own. `numpyro.handlers.scope` gives names with a slash, `a/b`, which bec
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 from numpyro.distributions import biject_to
+from numpyro.infer import init_to_uniform
 
 from starlings.model_checks import check_likelihood, check_prior
 from starlings.parameters import Parameter, Parameters
@@ -32,13 +33,15 @@ from starlings.shards import Rows, check_shards, count_rows
 
 Sites = dict[str, Any]
 """Of a trace, by name."""
+TRIED_DRAWS = 3
+"""At which deterministic sites are compared on different rows."""
 
 
 def problem_from_numpyro(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> Problem:
     """See `Problem.from_numpyro`."""
     checked = check_shards(shards)
     first = next(iter(checked.values()))
-    sites = _sampled(_trace(model, first, values=None))
+    sites = _sampled(_trace(model, first))
     latent = [site for site in sites.values() if not site["is_observed"]]
     blocks = {_name(site): _parameter(site) for site in latent}
     if len(blocks) < len(latent):
@@ -86,12 +89,16 @@ class Densities:
         return _sampled(_trace(self.model, rows, values))
 
 
-def _trace(model: Callable[..., Any], rows: Rows, values: Values | None) -> Sites:
-    """All sites of a run, with latents drawn from a fixed seed or, by our names, given."""
-    seeded = handlers.seed(model, jax.random.key(0))
-    if values is not None:
-        seeded = handlers.substitute(seeded, substitute_fn=lambda site: values.get(_name(site)))
-    return handlers.trace(seeded).get_trace(**rows)
+def _trace(
+    model: Callable[..., Any], rows: Rows, values: Values | None = None, seed: int = 0
+) -> Sites:
+    """All sites of a run, with latents given by our names, or else drawn from around zero.
+
+    They are not drawn from the prior, which may be improper.
+    """
+    choose = init_to_uniform if values is None else lambda site: values.get(_name(site))
+    seeded = handlers.seed(model, jax.random.key(seed))
+    return handlers.trace(handlers.substitute(seeded, substitute_fn=choose)).get_trace(**rows)
 
 
 def _sampled(trace: Sites) -> Sites:
@@ -134,16 +141,19 @@ def _parameter(site) -> Parameter:
 
 def _check_sites(model, shards: Mapping[str, Rows], sites: Sites) -> None:
     """Latents must not depend on the number of rows; observed sites must have one value per row."""
-    for site_name, rows in shards.items():
+    first_name, first = next(iter(shards.items()))
+    twice = {column: np.concatenate([values, values]) for column, values in first.items()}
+    for site_name, rows in {**shards, f"{first_name}, taken twice": twice}.items():
         count = count_rows(rows)
-        for name, site in _sampled(_trace(model, rows, None)).items():
+        for name, site in _sampled(_trace(model, rows)).items():
             shape = tuple(np.shape(site["value"]))
             if site["is_observed"]:
                 found = tuple(np.shape(_log_probability(site)))
                 if not found or found[0] != count:
                     raise ValueError(
                         f"observed site {name!r} must have one log-probability for each of the "
-                        f"{count} rows of {site_name!r}, got shape {found}."
+                        f"{count} rows of {site_name!r}, got shape {found}. (A factor of the prior "
+                        "belongs into a distribution of a latent site.)"
                     )
             elif shape != tuple(np.shape(sites[name]["value"])):
                 raise ValueError(
@@ -155,15 +165,19 @@ def _check_sites(model, shards: Mapping[str, Rows], sites: Sites) -> None:
 def _without_rows(model: Callable[..., Any], shards: Mapping[str, Rows]) -> list[str]:
     """The deterministic sites that are the same whatever the rows, and a warning of the others."""
     some = [*shards.values(), *({c: v[-1:] for c, v in rows.items()} for rows in shards.values())]
-    runs = [_named(_trace(model, rows, None)) for rows in some]
-    values = [{name: np.asarray(site["value"]) for name, site in run.items()} for run in runs]
-    kept = [
-        name for name in values[0] if all(np.array_equal(v[name], values[0][name]) for v in values)
-    ]
-    for name in sorted(set(values[0]) - set(kept)):
+    varying, names = set(), list(_named(_trace(model, some[0])))
+    for seed in range(TRIED_DRAWS) if names else ():
+        runs = [_named(_trace(model, rows, seed=seed)) for rows in some]
+        varying |= {name for name in names if not _all_equal(run[name]["value"] for run in runs)}
+    for name in sorted(varying):
         warnings.warn(
             f"the deterministic site {name!r} depends on the rows, of which every agent has its "
             "own; it is not kept with the draws.",
             stacklevel=4,
         )
-    return kept
+    return [name for name in names if name not in varying]
+
+
+def _all_equal(values: Iterable[Any]) -> bool:
+    first, *others = (np.asarray(value, float) for value in values)
+    return all(np.array_equal(first, other, equal_nan=True) for other in others)

@@ -25,6 +25,9 @@ from starlings.runtimes.checkpoint import identity
 from starlings.runtimes.recording import Schedule
 from starlings.runtimes.trouble import MOST_ROUNDS
 
+NOT_RESULTS = (".csv", ".parquet", ".toml")
+"""Endings of inputs, which no result has."""
+
 Run = TypeVar("Run", bound=Callable[..., Any])
 
 
@@ -46,9 +49,18 @@ def check_output(
     folder = folder_of(output, checkpoint)
     if output is None or folder is None:
         return None
-    kept_by = interrupted_run(Path(output)) if resume else None
+    kept_by = interrupted_run(Path(output))
     is_own = kept_by is not None and kept_by == identity(folder)
-    return check_replaceable(output, overwrite or is_own, [*inputs, folder])
+    if is_own and not resume and not overwrite:
+        raise FileExistsError(
+            f"output path {output} holds the draws of a run that was interrupted; add `--resume` "
+            f"(in Python `resume=True`) to go on with it. To start anew, remove {folder} and add "
+            "`--overwrite`."
+        )
+    target = check_replaceable(output, overwrite or is_own, [*inputs, folder])
+    if target.suffix in NOT_RESULTS:
+        raise ValueError(f"output path {output} is to hold netCDF; let its name end in .nc.")
+    return target
 
 
 def claiming(run: Run) -> Run:

@@ -26,12 +26,12 @@ import numpy as np
 from starlings.agent import Agent
 from starlings.densities import RowwiseLikelihood, UnconstrainedPrior
 from starlings.frames import Frame, frame, times
-from starlings.model_checks import check_likelihood, check_prior, check_report
+from starlings.model_checks import check_likelihood, check_mapping, check_prior, check_report
 from starlings.network import Network
 from starlings.parameters import Parameter, Parameters, check_names
 from starlings.quadratics import Quadratic
 from starlings.reports import Report
-from starlings.shards import Rows, check_shards, count_rows, stacked
+from starlings.shards import Rows, check_shards, count_rows, digest, stacked
 
 
 class Problem:
@@ -80,7 +80,7 @@ class Problem:
         check_likelihood(likelihood, self.dim, next(iter(self.shards.values())), blocks.blocks)
         check_prior(prior, self.dim, blocks.blocks)
         if derived is not None:
-            report = Report(lambda parameters: {**parameters, **derived(parameters)})
+            report = Report(lambda named: {**named, **check_mapping(derived(named))})
             self.report = checked_report(report, blocks)
 
     def _build(
@@ -141,7 +141,8 @@ class Problem:
             for name, block in blocks
         }
         rows = {site: count_rows(shard) for site, shard in self.shards.items()}
-        return {"parameters": parameters, "rows": rows, **self.about}
+        digests = {site: digest(shard) for site, shard in self.shards.items()}
+        return {"parameters": parameters, "rows": rows, "digests": digests, **self.about}
 
     def renamed(self, sites: Sequence[str]) -> Problem:
         """The same problem with other names for its sites, in their order."""
@@ -313,16 +314,24 @@ class Problem:
         rows = {c: np.concatenate([s[c] for s in self.shards.values()]) for c in columns}
         return self._with_shards({"pooled": rows})
 
-    def affine(self, centre: Any, scale: Any, linear: Any = None, quadratic: Any = None) -> Problem:
+    def affine(
+        self,
+        centre: Any,
+        scale: Any,
+        linear: Any = None,
+        quadratic: Any = None,
+        unnoticed: float = 0.0,
+    ) -> Problem:
         """The same posterior in other coordinates: the model's flat vector is centre + scale z.
 
         Tilts of the agents' potentials, `linear` (agent, dim) and `quadratic` (agent, dim, dim),
-        have to sum to zero over the agents: see `frames`.
+        have to sum to zero over the agents, but for rounding or, where these coordinates give it a
+        meaning, for `unnoticed`: see `frames`.
         """
         if self.frame is not None:
             raise ValueError("this problem is in other coordinates already; move the original.")
         is_whole = len(self.shards) == self.num_agents
-        moved = frame(centre, scale, len(self.shards), linear, quadratic, is_whole)
+        moved = frame(centre, scale, len(self.shards), linear, quadratic, is_whole, unnoticed)
         if moved.centre.shape != (self.dim,):
             raise ValueError(f"`centre` must have shape {(self.dim,)}, got {moved.centre.shape}.")
         problem = self._like(self.shards, moved)

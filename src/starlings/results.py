@@ -19,7 +19,6 @@ import xarray as xr
 
 import starlings
 from starlings.diagnostics import Check, check, recorded_evidence
-from starlings.errors import in_one_line
 from starlings.files import (
     UnreadableFileError,
     check_replaceable,
@@ -214,9 +213,10 @@ def opened(path: str | Path) -> Result:
     with _said_of(source):
         is_sealed(source)  # an older file is not
         tree = xr.open_datatree(source, engine="h5netcdf", cache=False)
-    if "posterior" not in tree.children:
+    is_ours = set(GROUPS) <= set(tree.children) and "agent" in tree["posterior"].dims
+    if not is_ours or tree["posterior"].attrs.get("inference_library") != "starlings":
         tree.close()
-        raise UnreadableFileError(f"{source} has no `posterior` group; starlings did not write it.")
+        raise UnreadableFileError(f"{source} holds no draws of agents; starlings did not write it.")
     return Result(tree)
 
 
@@ -226,11 +226,12 @@ def _said_of(path: Path) -> Iterator[None]:
     try:
         yield
     except UnreadableFileError as error:
-        raise UnreadableFileError(f"{error} Take a copy of it, or run again.") from None
+        raise UnreadableFileError(f"{error} Use a backup of it, or run again.") from None
     except Exception as error:
         raise UnreadableFileError(
             f"{path} is not a netCDF file that can be read: it is damaged, cut short, or not a "
-            f"result of starlings ({in_one_line(error)}). Take a copy of it, or run again."
+            f"result of starlings ({' '.join(str(error).split())}). Use a backup of it, or run "
+            "again."
         ) from None
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.errors import check_choice, check_count
+from starlings.errors import DivergenceError, check_choice, check_count
 from starlings.network import Network
 from starlings.outputs import Size, check_output, check_room, check_rounds, claiming, folder_of
 from starlings.problem import Problem
@@ -22,9 +22,11 @@ from starlings.rounds import Round, chain_keys
 from starlings.runs import Run
 from starlings.runtimes import vectorised
 from starlings.runtimes.alone import others
-from starlings.runtimes.checkpoint import Checkpoint, digest
+from starlings.runtimes.checkpoint import Checkpoint
+from starlings.runtimes.interrupts import Interrupts
 from starlings.runtimes.recording import Schedule
 from starlings.samplers import SAMPLERS, Metropolis
+from starlings.shards import digest
 from starlings.stein import examine
 from starlings.tuning import Tuning, tune
 from starlings.tuning.warmup import warm_up
@@ -94,8 +96,8 @@ def sample(
             default OUTPUT.run, where there is an `output`.
         checkpoint_every: rounds from one checkpoint to the next.
         resume: go on with the run that is in that folder, if there is one; more draws may be asked
-            for than before. The folder is removed once the draws are in `output`. The short file
-            that this run left there when it was interrupted is replaced.
+            for than before. The folder is removed once all its draws are in `output`. The short
+            file that this run left there when it was interrupted is replaced.
 
     Ctrl-C ends the run early and returns the draws so far, with an attribute `interrupted` that
     says how many. No two runs may have the same output or checkpoint at once.
@@ -148,9 +150,15 @@ def sample(
         agents = problem.agents(network, np.dtype(precision))
         positions = start_positions(problem, sampler, initial, chains, seed, np.dtype(precision))
         with counted("sampling", schedule.num_rounds, progress) as report:
-            recording = vectorised.run(
-                sampler, agents, network, positions, seed, schedule, report, checkpoint=kept
-            )
+            try:
+                recording = vectorised.run(
+                    sampler, agents, network, positions, seed, schedule, report, checkpoint=kept
+                )
+            except DivergenceError as error:
+                if tuning is None or isinstance(sampler, Metropolis):
+                    raise
+                hint = "This run was tuned: exactness='metropolis' is slower and cannot diverge."
+                raise DivergenceError(f"{error} {hint}") from None
     run = Run(problem, network, sampler, schedule, seed, precision, recording, chains, folder)
     run.notes["model"] = problem.provenance()
     if (ended := run.interrupted()) is not None:
@@ -163,7 +171,7 @@ def sample(
             some = np.moveaxis(recording.thinned(EXAMINED_DRAWS), 0, 1)
             run.notes["stein"] = examine(problem, network, some).record()
     result = run.result() if output is None else run.saved(Path(output), rules)
-    if kept is not None and output is not None and ended is None:
+    if kept is not None and output is not None and ended is None and kept.num_draws <= draws:
         kept.remove()
     if check and result is not None:
         run.warn_of(result)
@@ -202,9 +210,13 @@ def _tuned(
     found = None if kept is None else kept.tuning()
     if found is not None:
         return Tuning.from_parts(*found)
-    with stage("tuning: mode and scale of the posterior", progress):
-        tuning = tune(problem, network, _middle(problem, start), exactness=exactness)
-    tuning = warm_up(problem, tuning, network, seed, functools.partial(counted, wanted=progress))
+    with Interrupts() as interrupts:
+        with stage("tuning: mode and scale of the posterior", progress):
+            tuning = tune(problem, network, _middle(problem, start), exactness=exactness)
+        interrupts.heed()
+        watch = functools.partial(counted, wanted=progress)
+        tuning = warm_up(problem, tuning, network, seed, watch)
+        interrupts.heed()
     if kept is not None:
         kept.save_tuning(*tuning.parts())
     return tuning

@@ -6,6 +6,7 @@ The rows of one site are a mapping of column names to arrays with one entry per 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -144,7 +145,7 @@ def _check_lengths(site: str, rows: Rows) -> None:
     single = [name for name, column in rows.items() if column.ndim == 0]
     if single:
         raise ValueError(
-            f"{', '.join(map(repr, single))} of site {site!r} is one value, where every column has "
+            f"{', '.join(map(repr, single))} of site {site!r} is one value, but every column has "
             "an entry for each row. Make a constant part of the model: with "
             "`functools.partial(model, name=value)`, or written into it."
         )
@@ -193,3 +194,13 @@ def rounded(length: int) -> int:
     """The next length with at most four significant bits: an eighth too long at most."""
     unit = 1 << max(0, length.bit_length() - SIGNIFICANT_BITS)
     return -(-length // unit) * unit
+
+
+def digest(rows: Mapping[str, np.ndarray]) -> int:
+    """A number for the rows of one site."""
+    value = 0
+    for name in sorted(rows):
+        array = np.ascontiguousarray(rows[name])
+        value = zlib.crc32(f"{name} {array.shape} {array.dtype.str}".encode(), value)
+        value = zlib.crc32(array.tobytes(), value)
+    return value

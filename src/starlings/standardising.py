@@ -6,12 +6,13 @@ a linear predictor of the standardised columns is one of the original columns to
     a + sum_j b_j u_j  =  (a - sum_j b_j m_j / s_j) + sum_j (b_j / s_j) x_j                 (1)
 
 A model is sampled with standardised columns, to which its prior belongs, and reported in the
-original units: change of the predictor for one unit of x_j.
+original units: change of the predictor for one unit of x_j. Without an intercept columns are only
+scaled (m_j = 0): to centre them would bring an intercept back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -35,27 +36,23 @@ class Standardisation:
         """The columns u_j."""
         return X.sub(self.mean).div(self.sd)
 
-    def report(self, intercept: bool) -> Report:
-        """Draws of `beta` in original units, eq. (1), beside those of `beta_standardised`.
+    def without_centring(self) -> Standardisation:
+        """The same with means of zero, for a model without an intercept."""
+        return replace(self, mean=np.zeros_like(self.mean))
 
-        The original scale always has an intercept. Where the model has none (a = 0), it is what
-        centring the columns amounts to.
-        """
+    def report(self, intercept: bool) -> Report:
+        """Draws of `beta` in original units, eq. (1), beside those of `beta_standardised`."""
 
         def compute(parameters: Values) -> Values:
             standardised = parameters[COEFFICIENTS]
-            own, slopes = (standardised[0], standardised[1:]) if intercept else (0.0, standardised)
-            slopes = slopes / self.sd
-            constant = own - slopes @ self.mean
-            original = jnp.concatenate([constant[None], slopes])  # (1)
+            slopes = standardised[-len(self.sd) :] / self.sd
+            constant = standardised[: int(intercept)] - slopes @ self.mean
+            original = jnp.concatenate([constant, slopes])  # (1)
             rest = {name: v for name, v in parameters.items() if name != COEFFICIENTS}
             return {COEFFICIENTS: original, STANDARDISED: standardised, **rest}
 
-        with_intercept = ("intercept", *self.columns)
-        labels = {
-            COEFFICIENTS: with_intercept,
-            STANDARDISED: with_intercept if intercept else self.columns,
-        }
+        names = ("intercept", *self.columns) if intercept else self.columns
+        labels = {COEFFICIENTS: names, STANDARDISED: names}
         return Report(compute, labels, {COEFFICIENTS: STANDARDISED})
 
     def record(self) -> dict[str, dict[str, float]]:

@@ -143,10 +143,11 @@ class Stein:
                 f"{abs(shift.value):.2g} sd (standard error {shift.error:.1g})"
             )
         if self._is_beyond(stretch.value, stretch.error, LARGEST_STRETCH):
+            ratio = np.sqrt(max(0.0, 1 + stretch.value))
             found.append(
-                f"the sd of {stretch.coordinate} at agent {stretch.agent} is about "
-                f"{np.sqrt(max(0.0, 1 + stretch.value)):.2f} times what it should be (standard "
-                f"error {stretch.error / 2:.1g})"
+                f"the sd of {stretch.coordinate} at agent {stretch.agent} is about {ratio:.2f} "
+                "times what it should be (standard error "
+                f"{stretch.error / (2 * max(ratio, 0.01)):.1g})"
             )
         return found
 
@@ -266,7 +267,7 @@ def explained(target: np.ndarray, u: np.ndarray) -> Found:
     coefficients = np.linalg.lstsq(scaled, centred, rcond=1e-10)[0]
     fit = u @ (coefficients / unit)
     mean, error = mean_and_error(fit[..., None])
-    return Found(float(mean[0]), float(error[0]), float(fit.var() / centred.var()))
+    return Found(float(mean[0]), float(error[0]), float(fit.var() / max(centred.var(), TINY)))
 
 
 def examined_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:

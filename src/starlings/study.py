@@ -6,7 +6,8 @@
                 standardise = true centres and scales every covariate by its pooled mean and
                 standard deviation: two numbers per column that the sites then have to share. The
                 prior is then that of the standardised coefficients; draws are kept of both, `beta`
-                in the original units and `beta_standardised`.
+                in the original units and `beta_standardised`. Without an intercept columns are
+                scaled and not centred.
     [data]      file = a CSV or Parquet file, site = the column that labels each row's site; or
                 folder = a folder with one such file for each site, which is called after it.
                 Labels are text, without white space around them: 01 and 1 are two sites.
@@ -172,6 +173,7 @@ class Study:
         if self.model.standardise and self.model.covariates:
             own = {site: moments(frame[self.model.covariates]) for site, frame in rows.items()}
             scale = standardisation(self.model.covariates, share(own), source.path)
+            scale = scale if self.model.intercept else scale.without_centring()
             X = scale.of(X)
         y = pd.concat(rows.values())[self.model.outcome]
         numbers = np.repeat(np.arange(len(rows)), [len(frame) for frame in rows.values()])
@@ -208,8 +210,14 @@ class Study:
             return Network(_graph_of(section, sites, self.network.edges or []))
         helper = GRAPHS[self.network.graph]
         takes_size = "size" in inspect.signature(helper).parameters
-        network = helper(*([len(sites)] if takes_size else []), **self.network.options)
-        return network.matched_to(sites)
+        size = [len(sites)] if takes_size else []
+        try:
+            return helper(*size, **self.network.options).matched_to(sites)
+        except ValueError as error:
+            two = ' Two sites are a "path".' if len(sites) == 2 else ""
+            raise Section(self.path, "network", {}).error(
+                f'graph = "{self.network.graph}" does not fit {len(sites)} sites: {error}{two}'
+            ) from None
 
     def make_sampler(self) -> Any:
         """The sampler, or None to have it tuned; tables among its fields become schedules."""

@@ -70,7 +70,7 @@ class Summary:
         examined = sum(math.prod(draws.shape[2:]) for draws in posterior.values())
         if has_arviz and examined <= MOST_EXAMINED:
             return result.check()
-        table = agreement_table(posterior).drop(columns="varies")
+        table = agreement_table(posterior).drop(columns="is_constant")
         if has_arviz:
             table = joined(convergence_table(posterior, quick=True), agreement_table(posterior))
         return Check(table, None, **recorded_evidence(result.attrs))

@@ -21,7 +21,6 @@ import json
 import re
 import uuid
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,7 @@ STATE = re.compile(r"state-(\d+)-(\d+)-of-(\d+)\.npz")
 DRAWS = re.compile(r"draws-(\d+)-(\d+)-(\d+)-of-(\d+)\.npz")
 TUNING = re.compile(r"tuning-(\d+)-of-(\d+)\.npz")
 RUN = re.compile(r"run\.json")
-UNFINISHED = re.compile(rf"(run\.json|.*-of-\d+\.npz){re.escape(PARTIAL)}")
+UNFINISHED = re.compile(rf"(run\.json|.*-of-\d+\.npz)(\.[0-9a-f]+)?{re.escape(PARTIAL)}")
 DIGITS = 12
 FORMAT = 2
 """Of the files; folders of another one cannot be gone on from."""
@@ -134,6 +133,11 @@ class Checkpoint:
         """(2)."""
         span = f"{first:0{DIGITS}d}-{first + len(record.position):0{DIGITS}d}"
         self._save_arrays(f"draws-{span}", position=record.position, residual=record.residual)
+
+    @property
+    def num_draws(self) -> int:
+        """How many draws the folder has."""
+        return max((int(match[2]) for _, match in self._files(DRAWS)), default=0)
 
     def pieces(self, count: int) -> Iterator[Record]:
         """The first `count` draws of the agents held here, file by file."""
@@ -355,13 +359,3 @@ def _complete(files: list[tuple[Path, int, str, str]]) -> list[tuple[int, list[P
 def _short(value: Any, most: int = 100) -> str:
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}..."
-
-
-def digest(rows: Mapping[str, np.ndarray]) -> int:
-    """A number for the rows of one site."""
-    value = 0
-    for name in sorted(rows):
-        array = np.ascontiguousarray(rows[name])
-        value = zlib.crc32(f"{name} {array.shape} {array.dtype.str}".encode(), value)
-        value = zlib.crc32(array.tobytes(), value)
-    return value

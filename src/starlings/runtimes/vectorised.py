@@ -28,6 +28,7 @@ from starlings.rounds import Drawn, Round, chain_keys
 from starlings.runtimes.alone import others
 from starlings.runtimes.checkpoint import Checkpoint
 from starlings.runtimes.grouping import Groups, each, grouped
+from starlings.runtimes.interrupts import Interrupts
 from starlings.runtimes.pacing import Pace, next_chunk
 from starlings.runtimes.recording import Record, Recording, Schedule
 from starlings.runtimes.trouble import FEW_ENTRIES, first_trouble, no_trouble, retraced, watched
@@ -316,23 +317,26 @@ def run(
         return loop(limit, copied(flock), 1, rounds)[0]
 
     try:
-        while recording.count < schedule.draws:
-            rounds = rest.told(pace.rounds)  # chunks are the same at all processes
-            chunk = next_chunk(schedule, int(flock.round), rounds, capacity, every)
-            before = copied(flock)
-            bound = limit if chunk.is_scheduled else jnp.inf
-            flock, record = pace.timed(chunk.rounds, loop, bound, flock, chunk.draws, chunk.thin)
-            if (text := trouble_of(flock)) is not None:
-                first = retraced(advanced, trouble_of, before, chunk.rounds)
-                raise DivergenceError(trouble_of(first) or text)
-            del before
-            if chunk.is_kept:
-                recording.add(record, chunk.draws)
-            apart = rest.disagreement(jax.device_get(record.position[chunk.draws - 1]))
-            if progress is not None:
-                progress(int(flock.round), apart)
-            if checkpoint is not None and chunk.is_checkpoint:
-                checkpoint.save(flock, recording)
+        with Interrupts() as interrupts:
+            while recording.count < schedule.draws:
+                interrupts.heed()
+                rounds = rest.told(pace.rounds)  # chunks are the same at all processes
+                chunk = next_chunk(schedule, int(flock.round), rounds, capacity, every)
+                before = copied(flock)
+                bound = limit if chunk.is_scheduled else jnp.inf
+                lengths = (chunk.draws, chunk.thin)
+                flock, record = pace.timed(chunk.rounds, loop, bound, flock, *lengths)
+                if (text := trouble_of(flock)) is not None:
+                    first = retraced(advanced, trouble_of, before, chunk.rounds)
+                    raise DivergenceError(trouble_of(first) or text)
+                del before
+                if chunk.is_kept:
+                    recording.add(record, chunk.draws)
+                apart = rest.disagreement(jax.device_get(record.position[chunk.draws - 1]))
+                if progress is not None:
+                    progress(int(flock.round), apart)
+                if checkpoint is not None and chunk.is_checkpoint:
+                    checkpoint.save(flock, recording)
     except KeyboardInterrupt:
         if recording.count == 0 or network.exchange is not None:  # processes stop at other rounds
             raise

@@ -61,6 +61,10 @@ from starlings.tuning.mode import (
 __all__ = ["EXACTNESS", "Tuning", "TuningError", "tune"]
 
 STEP = 0.125
+UNNOTICED = 1e-3
+"""What may be left of the sum of all tilts in coordinates of unit curvature: a mean or a variance
+of the posterior would change by as much. Rounding leaves some 1e-16, and more where rows can
+hardly tell two parameters apart."""
 OTHER_STARTS = (0.1, 1.0, 1.0, 1.0, 3.0)
 """Standard deviations of random starts for the search of the mode."""
 
@@ -97,7 +101,7 @@ class Tuning:
 
     def problem(self, problem: Problem) -> Problem:
         """The same posterior in coordinates of unit curvature, evenly shared."""
-        return problem.affine(self.centre, self.scale, self.linear, self.quadratic)
+        return problem.affine(self.centre, self.scale, self.linear, self.quadratic, UNNOTICED)
 
     def coordinates(self, positions: np.ndarray) -> np.ndarray:
         """Unconstrained positions (..., dim) as the z of these coordinates."""
@@ -106,7 +110,7 @@ class Tuning:
     def summary(self) -> str:
         """One line for people."""
         text = (
-            f"tuned in {self.sent.rounds} rounds ({self.newton_iterations} Newton iterations): "
+            f"tuned in {self.sent.rounds} rounds (Newton iterations: {self.newton_iterations}): "
             f"{self.sampler.card.title}, step = {self.step:.3g}; predicted for the worst agent "
             f"W2 = {self.predicted_w2:.3f} sd"
         )
@@ -213,7 +217,7 @@ def tuned_at(
     """
     network = gossip.network
     shares = even_shares(gossip, problem.affine(centre, scale).agents(network))
-    agents = problem.affine(centre, scale, *shares).agents(network)
+    agents = problem.affine(centre, scale, *shares, UNNOTICED).agents(network)
     points = shared_points(agents, POINTS) if points is None else points
     floor = smallest_penalty(gossip, agents, points)
     wanted_step, rho = step, max(1 / (4 * network.num_edges * step), floor)  # (2)

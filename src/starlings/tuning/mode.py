@@ -143,14 +143,15 @@ def _explain(
     measured = (ahead - behind) / (2 * step)
     if np.isfinite(measured) and abs(measured - slope) <= 0.1 * abs(slope):
         raise _StuckError(
-            f"no mode was found: the search is stuck at {in_words(point)}. Say with `initial` "
-            "where the mode is, or choose a sampler yourself."
+            f"no mode was found: the search is stuck at {in_words(point)}. Where a density has "
+            "kinks, as by |x| or max(x, 0), write it with smooth functions or choose a sampler "
+            "yourself; otherwise say with `initial` where the mode is."
         )
     raise _StuckError(
         f"the log-posterior has wrong derivatives at {in_words(point)}: along the direction of the "
         f"search its slope is {-measured:.3g} by its values and {-slope:.3g} by automatic "
-        "differentiation. Rounding, comparisons, clipping and stopped gradients do that: write the "
-        "model with smooth functions, or say with `initial` where its mode is."
+        "differentiation. Kinks, rounding, comparisons and stopped gradients do that: write the "
+        "model with smooth functions, or choose a sampler yourself."
     )
 
 
