@@ -49,6 +49,11 @@ def skewed_problem():
     return problem.affine([0.0], [[0.5]])
 
 
+def blur(stein, off):
+    """Four errors, and the share of a shift that the identities do not see."""
+    return 4 * stein.shift_error[0, 0] + (1 - stein.shift_seen[0, 0]) * abs(off)
+
+
 def test_sums_are_the_pooled_gradient():
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     draws = np.random.default_rng(0).normal(size=(3, 5, 6, 3))
@@ -136,7 +141,7 @@ def test_a_steep_gradient_neither_exaggerates_nor_hides_what_is_wrong_elsewhere(
     assert stein.worst_shift.coordinate == "b"
     assert stein.worst_shift.value == pytest.approx(0.3, abs=4 * stein.worst_shift.error)
     off = (a.mean() + np.euler_gamma) / (np.pi / np.sqrt(6))
-    assert abs(stein.shift[0, 0] - off) < 0.1
+    assert abs(stein.shift[0, 0] - off) < blur(stein, off)
     assert [text[:16] for text in stein.violations] == ["the mean of b at"]
 
 
@@ -182,7 +187,7 @@ def test_heavy_tails_are_not_mistaken_for_a_far_mean():
     gradient = 2 * np.expm1(draws / 2)
     off = (draws.mean() - 2 * (digamma(4) - np.log(4))) / np.sqrt(4 * polygamma(1, 4))
     assert gradient.mean() > off + 0.5
-    assert abs(stein.shift[0, 0] - off) < 0.15
+    assert abs(stein.shift[0, 0] - off) < blur(stein, off)
     assert "the sd of x at agent 0 is about 1." in stein.violations[-1]
 
 
