@@ -122,7 +122,7 @@ def improper(x, y):
 def test_an_improper_prior_may_have_a_proper_posterior():
     problem = st.Problem.from_numpyro(improper, shards(plain_rows))
     x, y = (np.concatenate([s[k] for s in problem.shards.values()]) for k in "xy")
-    result = st.sample(problem, RING, draws=500)
+    result = st.sample(problem, RING, draws=500, check=False)
     found = result.posterior["b"].values
     mean, sd = x @ y / (x @ x), (x @ x) ** -0.5
     assert abs(found.mean() - mean) < 0.15 * sd

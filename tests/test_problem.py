@@ -257,7 +257,7 @@ def test_a_tilt_is_its_symmetric_part(quadratic):
 @pytest.mark.parametrize(
     ("linear", "quadratic", "message"),
     [
-        (np.zeros((1, 1)), None, "`quadratic` must have shape"),
+        (np.zeros((1, 1)), None, "have to be given together"),
         (np.zeros((2, 1)), np.zeros((2, 1, 1)), "`linear` must have shape"),
         (np.ones((1, 1)), np.zeros((1, 1, 1)), "`linear` must sum to zero"),
         (np.zeros((1, 1)), np.ones((1, 1, 1)), "`quadratic` must sum to zero"),

@@ -152,9 +152,7 @@ def sample(
     ] = False,
     draws: Annotated[int | None, _count(1, "Draws kept of each chain.", "1000")] = None,
     chains: Annotated[int | None, _count(1, "Replicas of the whole network.", "4")] = None,
-    burn_in: Annotated[
-        int | None, _count(0, "Rounds before the first draw.", "500; more for Metropolis")
-    ] = None,
+    burn_in: Annotated[int | None, _count(0, "Rounds before the first draw.", "500")] = None,
     thin: Annotated[int | None, _count(1, "Rounds from draw to draw.", "1, or as tuned")] = None,
     seed: Annotated[int | None, _count(0, "Same seed, same draws.", "0")] = None,
     runtime: Annotated[

@@ -309,6 +309,7 @@ def quick_check(posterior: xr.Dataset, attrs: Mapping[str, Any]) -> Check:
 
 
 def joined(convergence: pd.DataFrame, agreement: pd.DataFrame) -> pd.DataFrame:
-    """Both tables, without the entries that are constants (see `agreement_table`)."""
+    """Both tables, without entries that are constants (see `agreement_table`), unless all are."""
+    is_constant = agreement["is_constant"]
     table = convergence.join(agreement.drop(columns="is_constant"))
-    return table[~agreement["is_constant"]]
+    return table if is_constant.all() else table[~is_constant]

@@ -213,8 +213,7 @@ def opened(path: str | Path) -> Result:
     with _said_of(source):
         is_sealed(source)  # an older file is not
         tree = xr.open_datatree(source, engine="h5netcdf", cache=False)
-    is_ours = set(GROUPS) <= set(tree.children) and "agent" in tree["posterior"].dims
-    if not is_ours or tree["posterior"].attrs.get("inference_library") != "starlings":
+    if "posterior" not in tree.children or "agent" not in tree["posterior"].dims:
         tree.close()
         raise UnreadableFileError(f"{source} holds no draws of agents; starlings did not write it.")
     return Result(tree)
