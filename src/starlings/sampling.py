@@ -210,7 +210,7 @@ def _tuned(
     found = None if kept is None else kept.tuning()
     if found is not None:
         return Tuning.from_parts(*found)
-    with Interrupts() as interrupts:
+    with Interrupts(network.exchange is None) as interrupts:
         with stage("tuning: mode and scale of the posterior", progress):
             tuning = tune(problem, network, _middle(problem, start), exactness=exactness)
         interrupts.heed()

@@ -15,12 +15,14 @@ class Interrupts:
     """A context in which the first Ctrl-C is only noted; a second one interrupts at once.
 
     Within such a context another one is the same. Somebody else's handler of the signal is left
-    alone, and threads besides the main one never get it.
+    alone, and threads besides the main one never get it. One of several processes must not wait
+    for the end of a chunk, in which it needs the others: with `is_alone` false nothing is noted.
     """
 
     outermost: ClassVar[Interrupts | None] = None
 
-    def __init__(self) -> None:
+    def __init__(self, is_alone: bool = True) -> None:
+        self.is_alone = is_alone
         self.noted = False
         self.handles = False
 
@@ -28,7 +30,11 @@ class Interrupts:
         if Interrupts.outermost is not None:
             return Interrupts.outermost
         is_main = threading.current_thread() is threading.main_thread()
-        self.handles = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self.handles = (
+            self.is_alone
+            and is_main
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
         if self.handles:
             Interrupts.outermost = self
             signal.signal(signal.SIGINT, self._note)

@@ -317,7 +317,7 @@ def run(
         return loop(limit, copied(flock), 1, rounds)[0]
 
     try:
-        with Interrupts() as interrupts:
+        with Interrupts(network.exchange is None) as interrupts:
             while recording.count < schedule.draws:
                 interrupts.heed()
                 rounds = rest.told(pace.rounds)  # chunks are the same at all processes
