@@ -148,7 +148,9 @@ def arviz_of(draws):
         warnings.simplefilter("ignore")  # ArviZ announces its next version when imported
         import arviz
 
-        return arviz.rhat(draws), arviz.ess(draws, method="bulk"), arviz.ess(draws, method="tail")
+        alone = xr.Dataset({"x": (("chain", "draw"), draws)})  # as ArviZ 0.x and 1.x take it
+        found = arviz.rhat(alone), arviz.ess(alone, method="bulk"), arviz.ess(alone, method="tail")
+        return tuple(float(one["x"]) for one in found)
 
 
 def test_effective_draws_are_those_of_the_bulk_or_of_the_tails_whichever_are_fewer():

@@ -318,11 +318,20 @@ def test_a_table_is_no_name_for_a_result(study):
     assert "is to hold netCDF; let its name end in .nc" in done.stderr
 
 
+HEARS_SIGNALS = """
+import signal
+from starlings.cli import run
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a parent may have ignored
+run()
+"""
+
+
 def interrupted_process(study, moment: str, pause: float, *more: str):
     """The command as a process that gets a real SIGINT when its log says where it is."""
-    command = [sys.executable, "-m", "starlings", "sample", str(study), "--output", "cut.nc", *more]
+    options = ["sample", str(study), "--output", "cut.nc", *more]
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HEARS_SIGNALS, *options], text=True, **pipes
     ) as run:
         assert run.stderr is not None
         lines = []
