@@ -6,25 +6,38 @@ TESTS :=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test slow lint types check clean
+.PHONY: demo test slow lint types check docs clean
 
 demo: $(STAMP)
 	$(BIN)/starlings demo --output output/demo
 
+# The quick suite: every kind of test, in under three minutes on two cores.
 test: $(STAMP)
-	$(BIN)/pytest -n 2 --dist loadfile $(TESTS)
+	$(BIN)/pytest -n 2 --dist worksteal $(TESTS)
 
+# What the quick suite leaves out.
 slow: $(STAMP)
-	$(BIN)/pytest -m slow -n 2 --dist loadfile
+	$(BIN)/pytest -m slow -n 2 --dist worksteal $(TESTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(STAMP)
 	$(BIN)/mypy
 
 check: lint types test slow
+
+# Nothing is fetched but the packages. A warning, such as of a dead link or of an example that
+# fails, is an error.
+docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -q -E -W --keep-going -n -b html -d build/doctrees docs build/docs
+	@echo "The documentation is in build/docs/index.html"
+
+$(VENV)/.installed-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -35,4 +48,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) .venv-* output build dist
+	rm -rf $(VENV) .venv-* .jax-cache output build dist

@@ -34,10 +34,10 @@ import numpy as np
 import scipy.stats
 
 import starlings as st
-from starlings.experiments.data import linear_problem
+from starlings.research.paper.data import linear_problem
 from starlings.samplers.metropolis import change_of_energy
 from starlings.tuning import EXACTNESS, Tuning, tune
-from starlings.tuning.warmup import warm_up
+from starlings.tuning.pilot import warm_up
 
 RUNGS = tuple(rung for rung in EXACTNESS if rung != "auto")
 CHAINS, BATCHES = 20, 2

@@ -61,11 +61,11 @@ From Python, with a network whose nodes are called after the sites, and a functi
 makes the problem of some of the sites:
 
 ```python
-from starlings.runtimes.mpi import Cluster
+from starlings.runtime.mpi.cluster import Cluster
 
 with Cluster() as cluster:  # an error at one process ends them all
     network = cluster.place(network, cluster.partition(network, rows_of_every_site))
-    problem = problem_of(network.held_names).part_of(network.names)
+    problem = problem_of(network.local_names).part_of(network.names)
     result = starlings.sample(problem, network)  # None but at the first process
 ```
 """

@@ -13,9 +13,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from starlings.files import check_writable
-from starlings.progress import say
-from starlings.runtimes.partition import divide
+from starlings.network.partition import divide
+from starlings.system.files import check_writable
+from starlings.system.progress import say
 
 from ..posteriors.run import wide_console
 from ..speed.results import SpeedFile

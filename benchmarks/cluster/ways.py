@@ -1,6 +1,6 @@
 """Three ways for a compiled loop to exchange with a neighbour: `python -m benchmarks.cluster.ways`.
 
-foreign   the loop calls MPI with its own memory (`starlings.runtimes.foreign`)           (1)
+foreign   the loop calls MPI with its own memory (`starlings.runtime.mpi._xla_ffi`)           (1)
 callback  the loop calls Python by `jax.experimental.io_callback`                         (2)
 leaving   every round is a compiled function of its own, with the exchange in between     (3)
 """
@@ -22,7 +22,7 @@ import numpy as np
 from jax.experimental import io_callback
 
 import starlings as st
-from starlings.runtimes.mpi import Cluster
+from starlings.runtime.mpi.cluster import Cluster
 
 SIZES, ROUNDS, REPEATS = (3, 1000), 2000, 5
 """Floats of a message."""

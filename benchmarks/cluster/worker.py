@@ -21,9 +21,9 @@ import networkx as nx
 import numpy as np
 
 import starlings as st
-from starlings.rounds import chain_keys
-from starlings.runtimes import vectorised
-from starlings.runtimes.mpi import Cluster
+from starlings.random.addresses import chain_keys
+from starlings.runtime import loop
+from starlings.runtime.mpi.cluster import Cluster
 from starlings.sampling import start_positions
 
 RHO, LIMIT = 5.0, 1e9
@@ -74,29 +74,29 @@ class Job:
         whole = case.network.matched_to([str(agent) for agent in range(case.agents)])
         self.partition = cluster.partition(whole)
         self.network = cluster.place(whole, self.partition)
-        problem = case.problem(self.network.held)
+        problem = case.problem(self.network.local)
         with jax.enable_x64(True):
             self.sampler = st.DADMMS(RHO)
             agents = problem.agents(self.network)
-            agents = vectorised.prepared(self.sampler, agents, case.chains)
-            keys = chain_keys(0, case.chains, self.network.held)
-            wiring = vectorised.Wiring.of(self.network, np.float64)
+            agents = loop.prepared(self.sampler, agents, case.chains)
+            keys = chain_keys(0, case.chains, self.network.local)
+            wiring = loop.Wiring.of(self.network, np.float64)
             start = start_positions(problem, self.sampler, None, case.chains, 0, np.float64)
             self.fixed = (self.sampler, agents, wiring, keys, LIMIT)
-            self.flock = vectorised.start(self.sampler, agents, start, keys)
+            self.flock = loop.start(self.sampler, agents, start, keys)
         self.bytes_held = sum(leaf.nbytes for leaf in jax.tree.leaves((agents, self.flock.states)))
         self(1)
 
     def __call__(self, rounds: int) -> Any:
         """Go on; what is recorded comes back."""
         with jax.enable_x64(True):
-            self.flock, record = vectorised.advance(*self.fixed, self.flock, 1, rounds, capacity=1)
+            self.flock, record = loop.advance(*self.fixed, self.flock, 1, rounds, capacity=1)
             return jax.block_until_ready(record)
 
     def gather(self, record: Any) -> None:
         """A draw of all agents at the first process."""
         position = np.asarray(record.position)
-        if self.network.exchange is not None:
+        if self.network.is_distributed:
             self.network.exchange.gather(position, axis=2)
 
 

@@ -24,8 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.agent import Agent
-from starlings.proximal import proximal_point
+from starlings.problem.agent import Agent
+from starlings.solvers.proximal import proximal_point
 
 from .score import convergence
 

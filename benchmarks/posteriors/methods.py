@@ -41,11 +41,10 @@ import jax
 import numpy as np
 
 import starlings as st
-from starlings.errors import DivergenceError, StabilityError
-from starlings.nuts import nuts as run_nuts
-from starlings.sampling import InterruptedWarning
-from starlings.tuning import Tuning, TuningError, tune
-from starlings.tuning.warmup import warm_up
+from starlings.errors import DivergenceError, InterruptedWarning, StabilityError, TuningError
+from starlings.research.nuts import nuts as run_nuts
+from starlings.tuning import Tuning, tune
+from starlings.tuning.pilot import warm_up
 
 from .cases import Case
 from .consensus import ImproperError, combine, refuse_improper, refuse_unmixed

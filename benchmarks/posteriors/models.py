@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.parameters import Parameter
+from starlings.problem.parameters import Parameter
 
 STEPS_PER_YEAR = 20
 

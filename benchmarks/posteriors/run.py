@@ -11,8 +11,8 @@ from pathlib import Path
 import jax
 from rich.console import Console
 
-from starlings.files import check_writable
-from starlings.progress import say
+from starlings.system.files import check_writable
+from starlings.system.progress import say
 
 from .cases import BUILDERS, DIVISIONS, load
 from .methods import FAILURES, METHODS, Setting

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from starlings.plots import PALETTE, SETTINGS, SITE_COLOURS
+from starlings.results.plots import PALETTE, SETTINGS, SITE_COLOURS
 
 from .growth import LARGEST_RISE
 from .limit import OVER_LIMIT

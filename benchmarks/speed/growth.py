@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import starlings as st
-from starlings.experiments.data import linear_problem
+from starlings.research.paper.data import linear_problem
 
 from .device import bytes_of_a_round
 from .problems import RHO, gaussian, with_hub

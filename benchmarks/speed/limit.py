@@ -28,8 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import starlings as st
-from starlings.rounds import Round
-from starlings.runtimes import vectorised
+from starlings.random.addresses import Round
+from starlings.runtime import loop
 
 from .problems import RHO, Regression, gaussian
 from .timing import LibraryRun, Run, Settings, alternated, median_ratio, typical
@@ -141,7 +141,7 @@ def _iterations(sampler, agents, wiring, keys, states, indices):
     """Newton iterations (round, chain, agent) of the rounds with these numbers."""
 
     def turn(states, index):
-        return vectorised.one_round(sampler, agents, wiring, states, index, keys)
+        return loop.one_round(sampler, agents, wiring, states, index, keys)
 
     return jax.lax.scan(turn, states, indices)[1].iterations
 
@@ -169,7 +169,7 @@ def unavoidable_round(law, way, when, inverse, neighbours, keys, index, carry):
     if when != "in place":
         positions = PRODUCTS[way](inverse, RHO * received - drawn)
         coming = noise(law, keys, index + 1, positions)
-        return positions, vectorised.in_order(coming) if when != "ahead" else coming
+        return positions, loop.in_order(coming) if when != "ahead" else coming
     drawn_now = noise(law, keys, index, positions)
     return PRODUCTS[way](inverse, RHO * received - drawn_now), drawn
 

@@ -23,9 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import starlings as st
-from starlings.nuts import mode
+from starlings.research.nuts import mode
 from starlings.tuning import tune
-from starlings.tuning.warmup import warm_up
+from starlings.tuning.pilot import warm_up
 
 from ..posteriors.score import convergence
 from .limit import newton_iterations

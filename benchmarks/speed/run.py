@@ -9,8 +9,8 @@ from pathlib import Path
 import jax
 
 from starlings.errors import check_choice, check_count
-from starlings.files import check_writable
-from starlings.progress import say
+from starlings.system.files import check_writable
+from starlings.system.progress import say
 
 from ..posteriors.run import chosen, wide_console
 from .report import ON_DEVICE, PARTS, console_tables, page_text
@@ -73,7 +73,7 @@ def first_device(kind: str) -> jax.Device:
 
 def illustrate(output: Path, page: Path | None) -> None:
     """Figure and page of everything that was ever measured into this folder."""
-    from starlings.plots import save_figure
+    from starlings.results.plots import save_figure
 
     from .figure import overview
 

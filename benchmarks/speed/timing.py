@@ -21,15 +21,15 @@ import jax.numpy as jnp
 import numpy as np
 
 import starlings as st
-from starlings.rounds import chain_keys
-from starlings.runtimes import vectorised
+from starlings.random.addresses import chain_keys
+from starlings.runtime import loop
 from starlings.sampling import start_positions
 
 Run = Callable[[int], None]
 """Do so many rounds, and wait for them."""
 MOST_ROUNDS = 2**20
 LIMIT = 1e9
-"""Of a coordinate, as in `vectorised.run`."""
+"""Of a coordinate, as in `loop.run`."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Lap(NamedTuple):
 
 
 class LibraryRun:
-    """A run of the library as `vectorised.run` makes it, advanced by hand."""
+    """A run of the library as `loop.run` makes it, advanced by hand."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class LibraryRun:
         with jax.enable_x64(self.double):
             self.sampler = sampler
             agents = problem.agents(network, np.dtype(dtype))
-            self.agents = vectorised.prepared(sampler, agents, chains)
+            self.agents = loop.prepared(sampler, agents, chains)
             self.keys = chain_keys(seed, chains, network.size)
-            self.wiring = vectorised.Wiring.of(network, np.dtype(dtype))
+            self.wiring = loop.Wiring.of(network, np.dtype(dtype))
             start = start_positions(problem, sampler, None, chains, seed, np.dtype(dtype))
-            self.flock = vectorised.start(sampler, self.agents, start, self.keys)
+            self.flock = loop.start(sampler, self.agents, start, self.keys)
         first, second = lap(self, 1), lap(self, 1)
         self.compile_seconds = max(0.0, first.wall - second.wall)  # (1)
 
@@ -82,7 +82,7 @@ class LibraryRun:
         """Go on from where the last call ended."""
         fixed = (self.sampler, self.agents, self.wiring, self.keys, LIMIT)
         with jax.enable_x64(self.double):
-            self.flock, record = vectorised.advance(*fixed, self.flock, 1, rounds, capacity=1)
+            self.flock, record = loop.advance(*fixed, self.flock, 1, rounds, capacity=1)
             jax.block_until_ready((self.flock, record))
 
     @property

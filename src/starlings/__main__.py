@@ -1,4 +1,4 @@
-"""`python -m starlings` is the command `starlings`."""
+"""`python -m starlings` runs the command line, as the console script `starlings` does."""
 
 from starlings.cli import run
 

@@ -18,8 +18,48 @@ class StabilityError(ValueError):
     """A step size beyond the limit at which the sampler explodes on this problem."""
 
 
+class NoLawError(ValueError):
+    """No exact law of a sampler with these settings is known; see `theory.register_law`."""
+
+
+class ContractError(AssertionError):
+    """A sampler breaks a rule that all samplers keep; see `starlings.testing`."""
+
+
 class TuningError(RuntimeError):
     """The agents found no setting by themselves, such as no mode to centre the sampler on."""
+
+
+class UnreadableFileError(ValueError):
+    """A file cannot be used: it is damaged, cut short, of another version, or not ours."""
+
+
+class NoRoomError(OSError):
+    """A file could not be written because its disk is full, or its owner's share of it."""
+
+
+class CheckpointError(UnreadableFileError):
+    """A checkpoint is of another run, incomplete, or damaged."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint is damaged, and the run goes on from an older one."""
+
+
+class ConstantColumnWarning(UserWarning):
+    """A column has one value in all rows, as the intercept has."""
+
+
+class PosteriorWarning(UserWarning):
+    """Draws that should not be trusted as they are."""
+
+
+class InterruptedWarning(UserWarning):
+    """A run was ended by Ctrl-C and returns the draws that it had."""
+
+
+class DisconnectedNetworkWarning(UserWarning):
+    """The network has no edges, so its agents cannot agree."""
 
 
 def check_positive(**values: Any) -> None:

@@ -9,7 +9,7 @@ import scipy.stats
 import xarray as xr
 
 from starlings.calibration.judging import INTERVALS, Calibration
-from starlings.plots import BAND, PALETTE, SETTINGS, SITE_COLOURS
+from starlings.results.plots import BAND, PALETTE, SETTINGS, SITE_COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

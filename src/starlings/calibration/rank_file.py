@@ -10,8 +10,8 @@ from typing import Any
 
 import xarray as xr
 
-import starlings
-from starlings.files import check_writable, is_sealed, written
+from starlings._version import __version__
+from starlings.system.files import check_writable, is_sealed, written
 
 CHECKPOINT = 10
 """Replications from one writing to the next."""
@@ -30,7 +30,7 @@ class RankFile:
     @classmethod
     def open(cls, path: str | Path | None, settings: Mapping[str, Any], force: bool) -> RankFile:
         """The ranks that a file already has, if it was made with the same settings."""
-        described = json.loads(json.dumps({**settings, "version": starlings.__version__}))
+        described = json.loads(json.dumps({**settings, "version": __version__}))
         if path is None:
             return cls(None, described)
         target = check_writable(path)

@@ -19,14 +19,14 @@ import xarray as xr
 
 from starlings.calibration.judging import Calibration
 from starlings.calibration.rank_file import RankFile
-from starlings.errors import DivergenceError, check_count
-from starlings.measures import entry_names, without_derived
+from starlings.diagnostics.statistics import entry_names, without_derived
+from starlings.errors import DivergenceError, TuningError, check_count
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.progress import counted
 from starlings.sampling import sample as run_sampler
-from starlings.tuning import TuningError, tune
-from starlings.tuning.warmup import warm_up
+from starlings.system.progress import counted
+from starlings.tuning import tune
+from starlings.tuning.pilot import warm_up
 
 MOST_THREADS = 4
 UNPREDICTED_THIN = 25

@@ -16,7 +16,7 @@ from starlings.calibration.judging import INTERVALS, Calibration
 from starlings.calibration.replications import NearlyIndependent, calibrate
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.study import Study
+from starlings.study.study import Study
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,7 +122,7 @@ def _hash_of_covariates(problem: Problem) -> str:
 
 def _write(calibration: Calibration, folder: Path) -> None:
     from starlings.calibration.figure import draw
-    from starlings.plots import save_figure
+    from starlings.results.plots import save_figure
 
     save_figure(draw(calibration), folder / "calibration")
     calibration.table().to_csv(folder / "calibration.csv", float_format="%.6g")

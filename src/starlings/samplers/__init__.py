@@ -1,10 +1,14 @@
-"""The samplers, one file each, all of one shape; this registry feeds the CLI and the tests."""
+"""The samplers, one file each: what one agent does in one round."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from starlings.samplers.base import Card, Info, Sampler
+from starlings.samplers.base import (
+    Card,
+    Info,
+    PilotLength,
+    PositionState,
+    Sampler,
+    UnitPosterior,
+    no_info,
+)
 from starlings.samplers.cadmm import CADMM
 from starlings.samplers.dadmms import DADMMS
 from starlings.samplers.dsghmc import DSGHMC
@@ -13,15 +17,20 @@ from starlings.samplers.dula import DULA, Decay
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
 
-SAMPLERS: dict[str, type[Any]] = {
-    "dadmms": DADMMS,
-    "cadmm": CADMM,
-    "dsgld": DSGLD,
-    "dsghmc": DSGHMC,
-    "dula": DULA,
-    "midpoint": MidpointADMMS,
-    "metropolis": Metropolis,
-}
-
-__all__ = ["CADMM", "DADMMS", "DSGHMC", "DSGLD", "DULA", "SAMPLERS"]
-__all__ += ["Card", "Decay", "Info", "Metropolis", "MidpointADMMS", "Sampler"]
+__all__ = [
+    "CADMM",
+    "DADMMS",
+    "DSGHMC",
+    "DSGLD",
+    "DULA",
+    "Card",
+    "Decay",
+    "Info",
+    "Metropolis",
+    "MidpointADMMS",
+    "PilotLength",
+    "PositionState",
+    "Sampler",
+    "UnitPosterior",
+    "no_info",
+]

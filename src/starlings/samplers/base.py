@@ -1,21 +1,27 @@
-"""The shape that every sampler has: what ONE agent does, and nothing else.
+"""The contract of a sampler: what ONE agent does, and nothing else.
 
-A sampler owns no loop, no socket and no metric. It is an immutable object whose fields are its
-hyper-parameters: numbers are leaves of a pytree (so a new `rho` does not recompile), choices and
-batch sizes are static.
+A sampler owns no loop, no socket and no metric. It is a frozen dataclass under `pytree` whose
+fields are its hyper-parameters: numbers become leaves (so a new `rho` does not recompile), and what
+selects code, such as a noise law or a batch size, is a field made with `choice`.
+
+Any instance of a subclass of `Sampler` can be given to `starlings.sample`. `init` and `step` have
+to be written; everything else has a default that fits a sampler whose neighbours see its position.
 """
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from starlings.agent import Agent
-from starlings.errors import check_choice, check_count
-from starlings.network import Inbox
-from starlings.rounds import Round
+from starlings.errors import TuningError
+from starlings.network import Inbox, Network
+from starlings.network.gossip import Gossip
+from starlings.problem import Agent, Problem
+from starlings.random.addresses import Round
 
 
 class Info(NamedTuple):
@@ -27,21 +33,31 @@ class Info(NamedTuple):
     """Newton iterations of the proximal step; 0 where there are none."""
 
 
+class PositionState(NamedTuple):
+    """The state of a sampler that remembers nothing but where it is."""
+
+    position: Any
+    """x_i."""
+
+
 @dataclass(frozen=True)
 class Card:
     """What a user wants to know before choosing, printed by `starlings samplers`."""
 
     title: str
     exchanged: str
+    """What a message holds, in words."""
     floats_per_parameter: int
-    """Numbers sent to each neighbour in each round, per parameter."""
+    """Numbers sent to each neighbour in each round, per parameter of the model."""
     bias: str
+    """How the law of the draws differs from the posterior."""
     reference: str
+    """The publication."""
     floats_besides: int = 0
-    """Numbers sent besides, whatever the number of parameters."""
+    """Numbers sent to each neighbour in each round besides, whatever the number of parameters."""
 
     def floats(self, dim: int) -> int:
-        """Numbers in one message."""
+        """Numbers in one message about `dim` parameters."""
         return self.floats_per_parameter * dim + self.floats_besides
 
     @property
@@ -52,75 +68,99 @@ class Card:
         return f"{self.floats_per_parameter} per parameter"
 
 
-class Sampler(Protocol):
-    """The contract. `step` reads its own state, its inbox and its own data, never a neighbour."""
+class PilotLength(NamedTuple):
+    """The length of a pilot run of tuning, whose first half is dropped."""
+
+    chains: int
+    cycles: int
+    """Cycles of rounds in each chain; see `Sampler.cycle`."""
+    draws: int
+    """Draws kept of each chain, from the second half."""
+
+
+class UnitPosterior(NamedTuple):
+    """A posterior in coordinates in which it is near N(0, I), from which a sampler is tuned.
+
+    Every agent carries its share of the posterior's gradient and curvature at the origin.
+    """
+
+    dim: int
+    """The number of coordinates."""
+    agents: Agent
+    """All local agents, stacked, in these coordinates."""
+    gossip: Gossip
+    """Sums and maxima over the network, with a count of what they cost."""
+    step: float
+    """The wanted Langevin step eta, in units of the posterior's curvature."""
+    rho: float
+    """The penalty of consensus ADMM for that step, or the least at which proximal steps exist."""
+
+
+class Sampler(abc.ABC):
+    """Base class of all samplers.
+
+    `step` reads its own state, its inbox and its own data, never a neighbour.
+    """
 
     card: ClassVar[Card]
-
-    def init(self, agent: Agent, position: jax.Array, round: Round) -> Any:
-        """The state at the start (round 0), from a position of shape (dim,)."""
-
-    def message(self, state: Any) -> jax.Array:
-        """All that ever leaves an agent: one flat vector of floats."""
-
-    def prepare(self, agent: Agent) -> Agent:
-        """The agent with whatever is the same in all rounds computed, once before the loop."""
-
-    def step(self, agent: Agent, state: Any, inbox: Inbox, round: Round) -> tuple[Any, Info]:
-        """One round."""
-
-    def draw(self, agent: Agent, state: Any, upcoming: Round) -> jax.Array:
-        """What is recorded, of shape (dim,); `upcoming` is the round after the one just made."""
-
-
-class ExchangesPositions:
-    """What most samplers share: neighbours see the position, and the position is the draw."""
+    common_start: ClassVar[bool] = False
+    """Whether all agents of a chain have to start at one point, and then move together."""
+    draws_nothing: ClassVar[bool] = False
+    """Whether it converges to the mode instead of drawing: its spread is then not judged."""
+    step_field: ClassVar[str | None] = None
+    """The field that is a step size: too large a value explodes, and a smaller one is the cure."""
+    pilot: ClassVar[PilotLength] = PilotLength(chains=16, cycles=750, draws=125)
+    """How long a pilot run is, where it is tuned."""
 
     @property
     def noises(self) -> tuple[str, ...]:
-        """What every round draws, "shared" or "private": a runtime may then draw it ahead."""
-        kinds = {"coherent": ("shared",), "private": ("private",)}
-        return kinds.get(getattr(self, "noise", ""), ())
+        """Kinds of Gaussian noise that every round draws: a runtime may then draw them ahead.
+
+        "shared" for `Round.shared_noise`, "private" for `Round.private_noise`, or both.
+        """
+        return ()
+
+    @property
+    def cycle(self) -> int:
+        """Rounds from one new position to the next; burn-in and thinning are multiples of it."""
+        return 1
+
+    @abc.abstractmethod
+    def init(self, agent: Agent, position: jax.Array, round: Round) -> Any:
+        """The state at the start (round 0), from a position of shape (dim,).
+
+        A state is a tuple or a pytree with a field `position` of shape (dim,).
+        """
+
+    @abc.abstractmethod
+    def step(self, agent: Agent, state: Any, inbox: Inbox, round: Round) -> tuple[Any, Info]:
+        """One round: the next state, and a report."""
 
     def prepare(self, agent: Agent) -> Agent:
-        """Nothing."""
+        """The agent with whatever is the same in all rounds computed, once before the loop."""
         return agent
 
     def message(self, state: Any) -> jax.Array:
-        """The position is all that leaves an agent."""
+        """All that ever leaves an agent: one flat vector of floats; by default its position."""
         return state.position
 
     def draw(self, agent: Agent, state: Any, upcoming: Round) -> jax.Array:
-        """x_i."""
+        """What is recorded, of shape (dim,); `upcoming` is the round after the one just made."""
         return state.position
 
+    def check(self, problem: Problem, network: Network) -> None:
+        """Raise a `ValueError` with the remedy where it cannot run on this problem or network."""
+        return
 
-class PositionState(NamedTuple):
-    """The state of a sampler that remembers nothing but where it is."""
-
-    position: Any
-    """x_i."""
-
-
-def check_gradient_choices(noise: str, batch_size: int | None) -> None:
-    """Check the two choices that every gradient-based sampler offers."""
-    check_choice(("private", "coherent"), noise=noise)
-    if batch_size is not None:
-        check_count(1, batch_size=batch_size)
+    @classmethod
+    def tuned(cls, unit: UnitPosterior, **choices: Any) -> Sampler:
+        """A sampler with settings that the agents choose; `choices` are fields that select code."""
+        raise TuningError(
+            f"{cls.__name__} has no rule by which it is tuned: give its settings, or write its "
+            "class method `tuned`."
+        )
 
 
 def no_info(position: jax.Array) -> Info:
     """The report of a step that solves nothing."""
-    zero = jax.numpy.zeros((), position.dtype)
-    return Info(residual=zero, iterations=jax.numpy.zeros((), jax.numpy.int32))
-
-
-def unit_noise(law: str, agent: Agent, round: Round, like: jax.Array) -> jax.Array:
-    """Noise whose average over the network has variance 1/N in every coordinate.
-
-    private:   w_i ~ N(0, I), drawn by each agent for itself
-    coherent:  w / sqrt(N), the same w ~ N(0, I) at every agent
-    """
-    if law == "private":
-        return round.private_noise(like)
-    return round.shared_noise(like) / jax.numpy.sqrt(agent.num_agents)
+    return Info(jnp.zeros((), position.dtype), jnp.zeros((), jnp.int32))

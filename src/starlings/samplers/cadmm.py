@@ -11,19 +11,19 @@ from typing import Any, ClassVar
 
 import jax
 
-from starlings.agent import Agent
 from starlings.errors import check_positive
 from starlings.network import Inbox
-from starlings.proximal import prepared
+from starlings.problem.agent import Agent
 from starlings.pytrees import pytree
-from starlings.rounds import Round
-from starlings.samplers.base import Card, ExchangesPositions, Info
+from starlings.random.addresses import Round
+from starlings.samplers.base import Card, Info, Sampler
 from starlings.samplers.dadmms import DADMMSState, admm_step, first_state
+from starlings.solvers.proximal import prepared
 
 
 @pytree
 @dataclass(frozen=True)
-class CADMM(ExchangesPositions):
+class CADMM(Sampler):
     """Finds the mode and draws nothing: the noise-free limit, and the paper's ADMM baseline.
 
     Args:
@@ -32,6 +32,7 @@ class CADMM(ExchangesPositions):
 
     rho: Any
 
+    draws_nothing = True
     card: ClassVar[Card] = Card(
         title="C-ADMM",
         exchanged="position x_i",

@@ -37,13 +37,13 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from starlings.agent import Agent
 from starlings.errors import check_choice, check_positive
 from starlings.network import Inbox
-from starlings.proximal import keeps_right_side, prepared, proximal_point
+from starlings.problem.agent import Agent
 from starlings.pytrees import choice, pytree
-from starlings.rounds import Round
-from starlings.samplers.base import Card, ExchangesPositions, Info
+from starlings.random.addresses import Round
+from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
+from starlings.solvers.proximal import keeps_right_side, prepared, proximal_point
 
 NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
 OUTPUTS = ("iterate", "half-noise")
@@ -62,7 +62,7 @@ class DADMMSState(NamedTuple):
 
 @pytree
 @dataclass(frozen=True)
-class DADMMS(ExchangesPositions):
+class DADMMS(Sampler):
     """Noisy consensus ADMM.
 
     Args:
@@ -104,6 +104,11 @@ class DADMMS(ExchangesPositions):
         """Eqs. (3) and (4) are private, (5) and (8) shared, and (7) is both."""
         laws = {"paper": ("private",), "private": ("private",), "curvature": ("shared", "private")}
         return laws.get(self.noise, ("shared",))
+
+    @classmethod
+    def tuned(cls, unit: UnitPosterior, **choices: Any) -> DADMMS:
+        """With the penalty that makes the wanted step."""
+        return cls(unit.rho, **choices)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""

@@ -16,20 +16,14 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from starlings.agent import Agent
 from starlings.errors import check_positive
-from starlings.gradients import gradient
 from starlings.network import Inbox
+from starlings.problem.agent import Agent
 from starlings.pytrees import choice, pytree
-from starlings.rounds import Round
-from starlings.samplers.base import (
-    Card,
-    ExchangesPositions,
-    Info,
-    check_gradient_choices,
-    no_info,
-    unit_noise,
-)
+from starlings.random.addresses import Round
+from starlings.samplers.base import Card, Info, no_info
+from starlings.samplers.langevin import LangevinSampler
+from starlings.solvers.gradients import gradient
 
 
 class DSGHMCState(NamedTuple):
@@ -43,7 +37,7 @@ class DSGHMCState(NamedTuple):
 
 @pytree
 @dataclass(frozen=True)
-class DSGHMC(ExchangesPositions):
+class DSGHMC(LangevinSampler):
     """Gossip on positions, underdamped Langevin on velocities.
 
     Args:
@@ -68,7 +62,7 @@ class DSGHMC(ExchangesPositions):
 
     def __post_init__(self) -> None:
         check_positive(step_size=self.step_size, friction=self.friction)
-        check_gradient_choices(self.noise, self.batch_size)
+        self.check_choices()
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DSGHMCState:
         """Start at `position` with a velocity from N(0, I)."""
@@ -82,7 +76,7 @@ class DSGHMC(ExchangesPositions):
         x, v = state
         eta, gamma = self.step_size, self.friction
         slope = gradient(agent, x, round, self.batch_size)
-        kick = jnp.sqrt(2 * gamma * eta) * unit_noise(self.noise, agent, round, x)
+        kick = jnp.sqrt(2 * gamma * eta) * self.unit_noise(agent, round, x)
         velocity = v - eta * (gamma * v + slope) + kick  # (1)
         position = inbox.mix + eta * velocity  # (2)
         return DSGHMCState(position, velocity), no_info(x)

@@ -16,26 +16,19 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from starlings.agent import Agent
 from starlings.errors import check_positive
-from starlings.gradients import gradient
 from starlings.network import Inbox
+from starlings.problem.agent import Agent
 from starlings.pytrees import choice, pytree
-from starlings.rounds import Round
-from starlings.samplers.base import (
-    Card,
-    ExchangesPositions,
-    Info,
-    PositionState,
-    check_gradient_choices,
-    no_info,
-    unit_noise,
-)
+from starlings.random.addresses import Round
+from starlings.samplers.base import Card, Info, PositionState, no_info
+from starlings.samplers.langevin import LangevinSampler
+from starlings.solvers.gradients import gradient
 
 
 @pytree
 @dataclass(frozen=True)
-class DSGLD(ExchangesPositions):
+class DSGLD(LangevinSampler):
     """Gossip, then a Langevin step.
 
     Args:
@@ -58,7 +51,7 @@ class DSGLD(ExchangesPositions):
 
     def __post_init__(self) -> None:
         check_positive(step_size=self.step_size)
-        check_gradient_choices(self.noise, self.batch_size)
+        self.check_choices()
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
         """Start at `position`."""
@@ -70,6 +63,6 @@ class DSGLD(ExchangesPositions):
         """One round of eq. (1)."""
         x, eta = state.position, self.step_size
         slope = gradient(agent, x, round, self.batch_size)
-        kick = jnp.sqrt(2 * eta) * unit_noise(self.noise, agent, round, x)
+        kick = jnp.sqrt(2 * eta) * self.unit_noise(agent, round, x)
         position = inbox.mix - eta * slope + kick  # (1)
         return PositionState(position), no_info(x)

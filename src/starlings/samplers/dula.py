@@ -17,21 +17,14 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from starlings.agent import Agent
 from starlings.errors import check_positive
-from starlings.gradients import gradient
 from starlings.network import Inbox
+from starlings.problem.agent import Agent
 from starlings.pytrees import choice, pytree
-from starlings.rounds import Round
-from starlings.samplers.base import (
-    Card,
-    ExchangesPositions,
-    Info,
-    PositionState,
-    check_gradient_choices,
-    no_info,
-    unit_noise,
-)
+from starlings.random.addresses import Round
+from starlings.samplers.base import Card, Info, PositionState, no_info
+from starlings.samplers.langevin import LangevinSampler
+from starlings.solvers.gradients import gradient
 
 
 @pytree
@@ -56,7 +49,7 @@ class Decay:
 
 @pytree
 @dataclass(frozen=True)
-class DULA(ExchangesPositions):
+class DULA(LangevinSampler):
     """Consensus and gradient steps with schedules of their own.
 
     Args:
@@ -84,7 +77,7 @@ class DULA(ExchangesPositions):
             value = getattr(self, name)
             if not isinstance(value, Decay):
                 check_positive(**{name: value})
-        check_gradient_choices(self.noise, self.batch_size)
+        self.check_choices()
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
         """Start at `position`."""
@@ -98,7 +91,7 @@ class DULA(ExchangesPositions):
         alpha, zeta = self.steps_at(round.index - 1)
         slope = gradient(agent, x, round, self.batch_size)
         apart = agent.degree * x - inbox.sum
-        kick = jnp.sqrt(2 * alpha * n) * unit_noise(self.noise, agent, round, x)
+        kick = jnp.sqrt(2 * alpha * n) * self.unit_noise(agent, round, x)
         return PositionState(x - zeta * apart - alpha * n * slope + kick), no_info(x)  # (1)
 
     def steps_at(self, k: Any) -> tuple[Any, Any]:

@@ -29,15 +29,29 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from starlings.agent import Agent
 from starlings.errors import check_choice, check_count, check_positive
 from starlings.network import Inbox, Network
+from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
-from starlings.rounds import Round
-from starlings.samplers.base import Card, Info, no_info
+from starlings.random.addresses import Round
+from starlings.samplers.base import Card, Info, PilotLength, Sampler, UnitPosterior, no_info
 
 DECISIONS = ("factorised", "sum")
+LENGTHS = 2.0 ** -(np.arange(1, 13) / 2)
+"""Step lengths that tuning tries, 0.7 to 1/64. At 1, candidates that do not depend on where the
+chain is would miss tails heavier than Gaussian."""
+POINTS = 200
+"""Number of points from which tuning tries candidates."""
+STICKY = 0.1
+"""A step length is judged by this quantile of the acceptances: where the chain sticks."""
+SPREAD = 1.25
+"""Standard deviation of those points: chains stick in the tails, so these must count."""
+MEANINGFUL = 1e-4
+"""Squared step length times acceptance below which no step length is any good."""
+CAUTIOUS_LENGTH = 0.1
+"""The step length where no step length leaves the points at which the chain sticks."""
 LARGEST_CHANGE = 1e30
 """Stands for infinity, of which sums and differences stay meaningful."""
 
@@ -63,7 +77,7 @@ class MetropolisState(NamedTuple):
 
 @pytree
 @dataclass(frozen=True)
-class Metropolis:
+class Metropolis(Sampler):
     """Exact draws at any step: candidates by a common seed, decided by neighbours talking.
 
     Made for coordinates in which the posterior is near N(0, I), such as those of `tune`.
@@ -79,7 +93,8 @@ class Metropolis:
     flood_rounds: int = choice()
     decision: str = choice(default="factorised")
 
-    common_start: ClassVar[bool] = True
+    common_start = True
+    pilot = PilotLength(chains=64, cycles=4000, draws=125)  # candidates are cheap, often refused
     card: ClassVar[Card] = Card(
         title="Metropolis",
         exchanged="a vote or a sum",
@@ -102,6 +117,33 @@ class Metropolis:
         """With as many rounds for a flood as this network needs."""
         return cls(step_length, max(network.diameter, 1), decision)
 
+    @classmethod
+    def tuned(cls, unit: UnitPosterior, **choices: Any) -> Metropolis:
+        """With the step length b that leaves sticky points fastest: b^2 x acceptance there.
+
+        Candidates start from points somewhat wider than N(0, I), which all agents draw from one
+        seed; what has to be summed over the network is one number for each candidate.
+        """
+        decision = choices.get("decision", "factorised")
+        random = np.random.default_rng(0)  # the same points at every agent
+        points, noise = random.standard_normal((2, POINTS, unit.dim))
+        changes = _pilot_changes(unit.agents, SPREAD * points, noise)
+        parts = jnp.minimum(0.0, -changes) if decision == "factorised" else -changes
+        chance = np.exp(np.minimum(0.0, np.asarray(unit.gossip.sum(parts)[0])))
+        pace = LENGTHS**2 * np.quantile(chance, STICKY, axis=1)
+        length = LENGTHS[np.argmax(pace)] if pace.max() > MEANINGFUL else CAUTIOUS_LENGTH
+        return cls.on(unit.gossip.network, float(length), decision)
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Refuse networks on which votes and sums do not reach everybody."""
+        if network.num_edges == 0 and network.size > 1:
+            raise ValueError("Metropolis decides by votes or sums: it needs a network with edges.")
+        if self.flood_rounds < network.diameter:
+            raise ValueError(
+                f"`flood_rounds` must be at least {network.diameter}, the diameter of the network, "
+                f"got {self.flood_rounds}."
+            )
+
     @property
     def cycle(self) -> int:
         """Rounds for each candidate."""
@@ -121,10 +163,6 @@ class Metropolis:
             level=jnp.where(is_root, 0, -1),
             parents=jnp.ones((), position.dtype),
         )
-
-    def prepare(self, agent: Agent) -> Agent:
-        """Nothing."""
-        return agent
 
     def message(self, state: MetropolisState) -> jax.Array:
         """One number."""
@@ -146,10 +184,6 @@ class Metropolis:
         is_over = (round.index >= first) & (turn == 0)
         state = jax.lax.cond(is_over, lambda: self._decide(agent, state, round), lambda: state)
         return state, no_info(state.position)
-
-    def draw(self, agent: Agent, state: MetropolisState, upcoming: Round) -> jax.Array:
-        """x."""
-        return state.position
 
     def _decide(self, agent: Agent, state: MetropolisState, round: Round) -> MetropolisState:
         """Take or leave the candidate, and open the vote on the next one."""
@@ -227,3 +261,18 @@ def _pass_on(state: MetropolisState, inbox: Inbox, turn: Any, depth: int) -> Met
     known = jnp.where(jnp.isfinite(state.outgoing), state.outgoing, inbox.max[0])
     outgoing = jnp.where(climbs < depth, share, jnp.where(climbs == depth, at_root, known))
     return state._replace(part=part, outgoing=outgoing)
+
+
+@jax.jit
+def _pilot_changes(agents: Agent, points: Any, noise: Any) -> jax.Array:
+    """(agent, length, point): the change of every agent's energy."""
+
+    def one(agent, length, point, kick):
+        candidate = jnp.sqrt(1 - length**2) * point + length * kick
+        return change_of_energy(agent, point, candidate)
+
+    by_point = jax.vmap(one, in_axes=(None, None, 0, 0))
+    by_length = jax.vmap(by_point, in_axes=(None, 0, None, None))
+    return jax.vmap(by_length, in_axes=(0, None, None, None))(
+        agents, jnp.asarray(LENGTHS), points, noise
+    )

@@ -21,14 +21,14 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from starlings.agent import Agent
 from starlings.errors import check_positive
 from starlings.network import Inbox
-from starlings.proximal import prepared, proximal_point
+from starlings.problem.agent import Agent
 from starlings.pytrees import pytree
-from starlings.rounds import Round
-from starlings.samplers.base import Card, Info
+from starlings.random.addresses import Round
+from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
 from starlings.samplers.dadmms import coherent_noise
+from starlings.solvers.proximal import prepared, proximal_point
 
 
 class MidpointState(NamedTuple):
@@ -44,7 +44,7 @@ class MidpointState(NamedTuple):
 
 @pytree
 @dataclass(frozen=True)
-class MidpointADMMS:
+class MidpointADMMS(Sampler):
     """D-ADMMS by the midpoint rule, with coherent noise.
 
     Args:
@@ -54,7 +54,6 @@ class MidpointADMMS:
 
     rho: Any
 
-    noises: ClassVar[tuple[str, ...]] = ("shared",)
     card: ClassVar[Card] = Card(
         title="Midpoint D-ADMMS",
         exchanged="position x_i, midpoint y_i",
@@ -65,6 +64,16 @@ class MidpointADMMS:
 
     def __post_init__(self) -> None:
         check_positive(rho=self.rho)
+
+    @classmethod
+    def tuned(cls, unit: UnitPosterior, **choices: Any) -> MidpointADMMS:
+        """With the penalty of `DADMMS`, which here makes twice the step."""
+        return cls(unit.rho)
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """Coherent noise is shared."""
+        return ("shared",)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> MidpointState:
         """Start at `position` with p_i = 0."""
@@ -95,7 +104,3 @@ class MidpointADMMS:
         position = 2 * solution.point - mean  # (3)
         info = Info(residual=solution.residual, iterations=solution.iterations)
         return MidpointState(position, solution.point, dual), info
-
-    def draw(self, agent: Agent, state: MidpointState, upcoming: Round) -> jax.Array:
-        """x_i."""
-        return state.position

@@ -1,5 +1,6 @@
-"""What is known exactly: laws on quadratic potentials, rates of convergence, and their limits."""
+"""Exact laws of samplers on quadratic potentials, and how fast D-ADMMS converges."""
 
+from starlings.theory import built_in_laws
 from starlings.theory.bound import Bound, Distances, paper_law, true_distances, wasserstein_bound
 from starlings.theory.convergence import (
     Coefficients,
@@ -14,7 +15,8 @@ from starlings.theory.convergence import (
     regular_multipliers,
     regular_variances,
 )
-from starlings.theory.laws import Law, Moments, check_stability, gaussian_w2, law
+from starlings.theory.laws import Stacked, check_stability, has_law, law, register_law
+from starlings.theory.recursions import Law, Moments, Recursion, gaussian_w2
 from starlings.theory.report import ConvergenceReport, convergence_report, print_report
 
 __all__ = [
@@ -26,18 +28,23 @@ __all__ = [
     "GraphMatrices",
     "Law",
     "Moments",
+    "Recursion",
+    "Stacked",
+    "built_in_laws",
     "check_stability",
     "coefficients",
     "contraction_rate",
     "convergence_report",
     "gaussian_w2",
     "graph_matrices",
+    "has_law",
     "law",
     "noise_norm",
     "paper_law",
     "posterior_mode",
     "print_report",
     "quadratic_model",
+    "register_law",
     "regular_multipliers",
     "regular_variances",
     "true_distances",

@@ -1,15 +1,16 @@
 """The paper's convergence theorem in numbers, beside the exact distances that it bounds.
 
-With t = |D w|, q = 1 / (sqrt(2) m_f) + sqrt(2), a to e of `convergence` eq. (4), and the error
-W_G^2 = rho E |Z - Z*|^2 + E |beta - beta*|^2 / rho of Z = M+'X / 2 and beta, Lemma 2 says
+The theorem is about D-ADMMS with the noise of its paper (Algorithm 1 as printed). With
+t = |D w| for w ~ N(0, I), q = 1 / (sqrt(2) m_f) + sqrt(2), a to e of `convergence` eq. (4), and
+the error W_G^2 = rho E |Z - Z*|^2 + E |beta - beta*|^2 / rho of Z = M+'X / 2 and beta, Lemma 2 says
 
     y = (2 b q / sqrt(m_f) + c sigma_max(M-) sqrt(rho) + c d / sqrt(m_f)) t                    (1)
     r = (sqrt(2) b q / m_f + b q^2 + b / (2 m_f^2) + sqrt(2) c d / m_f - e) t^2                (2)
     W_G' <= sqrt(a) W_G + h + sqrt|E r - h^2|,      h = E y / (2 sqrt(a))                      (3)
     W(X') <= W_G / sqrt(m_f) + sqrt(E t^2) / (sqrt(2) m_f) + W(X* - D w / (sqrt(2) m_f))       (4)
 
-where W(.) is the distance, of all agents' draws together, from N independent copies of the
-posterior. If a < 1 the theorem replaces (3) by its geometric sum,
+where W(.) is the 2-Wasserstein distance between the joint law of all agents' draws and N
+independent copies of the posterior. If a < 1 the theorem replaces (3) by its geometric sum,
 
     W_G(k) <= sqrt(a)^k W_G(0) + (E y / sqrt(a) + sqrt|E r|) / (1 - sqrt(a))                   (5)
 
@@ -17,7 +18,7 @@ With x_i ~ N(0, I), p = 0, the mode x* and the local gradients g_i = grad f_i(x*
 
     W_G(0)^2 = rho (dim / 2 + |x*|^2) sum_i d_i + g'L-^+ g / (2 rho)                           (6)
 
-by beta* = -M-^+ g, and the last term of (4), with posterior covariance C,
+by beta* = -M-^+ g, and the last term of (4), with posterior covariance C, is
 
     W^2 = sum_i tr(C) + dim d_i^2 / (2 m_f^2) - sqrt(2) d_i tr(C^1/2) / m_f                    (7)
 """
@@ -34,19 +35,24 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.samplers import DADMMS
 from starlings.theory.convergence import Coefficients, Conditioning, coefficients, noise_norm
-from starlings.theory.laws import Law, Moments, gaussian_w2, law
+from starlings.theory.laws import law
+from starlings.theory.recursions import Law, Moments, gaussian_w2
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Lemma 2 and the theorem with all their expectations taken."""
+    """The numbers of Lemma 2 and of the theorem, with every expectation over the noise taken."""
 
     coefficients: Coefficients
+    """a to e of `convergence` eq. (4)."""
     strong_convexity: float
+    """m_f, the smallest curvature of any agent's potential."""
     start: float
     """W_G(0), eq. (6)."""
     mean_y: float
+    """E y, eq. (1)."""
     mean_r: float
+    """E r, eq. (2)."""
     noise_term: float
     """The second term of (4)."""
     target_term: float
@@ -71,10 +77,11 @@ class Bound:
         return self._on_positions(a ** (np.arange(rounds) / 2) * self.start + floor)  # (5)
 
     def limit(self) -> float:
-        """What the theorem's bound falls to; inf if a >= 1."""
+        """The limit of the theorem's bound after many rounds; inf if a >= 1."""
         return float(self.theorem(1)[0] - self.start / np.sqrt(self.strong_convexity))
 
     def _on_positions(self, errors: np.ndarray) -> np.ndarray:
+        """The bound on positions, eq. (4), from bounds W_G on the error of (Z, beta)."""
         return errors / np.sqrt(self.strong_convexity) + self.noise_term + self.target_term  # (4)
 
 
@@ -85,7 +92,15 @@ def wasserstein_bound(
     kappa: float | None = None,
     corrected: bool = True,
 ) -> Bound:
-    """The paper's bound for a quadratic problem, at the best kappa unless one is given."""
+    """The paper's bound on the distance of D-ADMMS from the posterior of a quadratic problem.
+
+    Args:
+        problem: one whose potentials are quadratic and strongly convex.
+        network: connected; its nodes are matched to the problem's sites.
+        rho: the penalty.
+        kappa: the free constant of the contraction, above 1; by default the best one.
+        corrected: give the coefficient c the factor 1 / rho that the paper's proof drops.
+    """
     network = network.matched_to(problem.sites)
     numbers = Conditioning.of(problem, network)
     constants = coefficients(numbers, rho, kappa, corrected)
@@ -107,34 +122,36 @@ def wasserstein_bound(
 
 
 def _initial_error(problem: Problem, network: Network, rho: float) -> float:
-    """Eq. (6)."""
+    """W_G(0), eq. (6)."""
     quadratic, (mode, _) = problem.quadratic, problem.exact_posterior()
     assert quadratic is not None
     gradients = quadratic.hessian @ mode - quadratic.linear
-    apart = np.linalg.lstsq(network.laplacian, gradients, rcond=None)[0]
+    solved = np.linalg.lstsq(network.laplacian, gradients, rcond=None)[0]  # L-^+ g
     primal = (problem.dim / 2 + mode @ mode) * network.degrees.sum()
-    return float(np.sqrt(rho * primal + np.sum(gradients * apart) / (2 * rho)))
+    return float(np.sqrt(rho * primal + np.sum(gradients * solved) / (2 * rho)))  # (6)
 
 
 def _target_term(problem: Problem, network: Network, m: float) -> float:
-    """Eq. (7)."""
+    """The last term of (4), by eq. (7)."""
     variances = np.linalg.eigvalsh(problem.exact_posterior()[1])
     spreads = network.degrees[:, None] / (np.sqrt(2) * m)
-    return float(np.sqrt(np.sum((spreads - np.sqrt(variances)) ** 2)))
+    return float(np.sqrt(np.sum((spreads - np.sqrt(variances)) ** 2)))  # (7)
 
 
 class Distances(NamedTuple):
-    """Exact W2 distances of the paper's D-ADMMS from the posterior."""
+    """Exact 2-Wasserstein distances between draws and the posterior, in units of the parameters."""
 
     product: float
-    """Of all agents' draws from N independent copies of the posterior, as in (4)."""
+    """Between the draws of all agents together and N independent copies of the posterior, the
+    distance of (4)."""
     worst_agent: float
+    """The largest distance between the draws of one agent and the posterior."""
     average: float
-    """Of the average over the agents."""
+    """Between the average of the agents' draws and the posterior."""
 
     @classmethod
     def of(cls, moments: Moments, problem: Problem) -> Distances:
-        """The distances of one law on a quadratic problem."""
+        """The distances of draws with these moments from the posterior of a quadratic problem."""
         mean, covariance = problem.exact_posterior()
         size = problem.num_agents
         copies = np.tile(mean, size), np.kron(np.eye(size), covariance)
@@ -146,14 +163,14 @@ class Distances(NamedTuple):
 
 
 def paper_law(problem: Problem, network: Network, rho: float) -> Law:
-    """The exact law of Algorithm 1 as printed, on a quadratic problem."""
+    """The exact law, on a quadratic problem, of the paper's Algorithm 1 as printed."""
     return law(problem, network, DADMMS(rho=rho, noise="paper", output="iterate"))
 
 
 def true_distances(
     problem: Problem, network: Network, rho: float, rounds: int
 ) -> Iterator[Distances]:
-    """The distances after 1, ..., `rounds` rounds from x_i ~ N(0, I): what `Bound` is above."""
+    """The exact distances that `Bound` bounds, after 1, ..., `rounds` rounds from x_i ~ N(0, I)."""
     moments = paper_law(problem, network, rho).moments(rounds)
-    next(moments)
+    next(moments)  # the start
     return (Distances.of(each, problem) for each in moments)

@@ -1,6 +1,8 @@
 """How fast D-ADMMS converges: the theorem of its paper as numbers, and what holds without it.
 
-The graph enters through one column per arc (i, j), both directions of every edge,
+Letters are those of the paper: N agents with potentials f_i and d_i neighbours, penalty rho,
+positions X, duals beta, D = diag(d_i), A the adjacency matrix, and w ~ N(0, I) the noise of a
+round. The graph enters through one column per arc (i, j), both directions of every edge,
 
     M+ = [e_i + e_j],   M- = [e_i - e_j],   L+ = M+M+'/2 = D + A,   L- = M-M-'/2 = D - A       (1)
 
@@ -25,7 +27,8 @@ Lemma 2 of the paper, whose inequalities `bound` evaluates, has the coefficients
 and its theorem the condition a < 1, that is 2 m_f delta > 1. The printed c lacks a factor 1 / rho:
 the step of the proof that introduces it is false without the factor for rho < 1, and sharp with it.
 
-No condition is needed to converge. Two copies with the same noise differ by a noiseless run, so
+Convergence needs no condition. The difference of two runs with the same noise obeys the
+contraction of the noiseless algorithm, so
 
     |dU'|_G <= (1 + delta)^(-1/2) |dU|_G,      U = (Z, beta),   for every rho > 0              (5)
 
@@ -35,44 +38,48 @@ and one round of noise moves U by at most |D w| / (2 sqrt(m_f)), so that
 
 whose square is below the right side of Lemma 2 even at c = 0: the lemma holds with either c.
 
-On an n-regular graph with f_i = m |x|^2 / 2 and gradient noise of variance v, the modes of L-
-separate. Mode lam > 0 has multipliers z and stationary variance
+On an n-regular graph with f_i = m |x|^2 / 2 and gradient noise of variance v, the eigenvectors of
+L- evolve independently. One of eigenvalue lam > 0 has the factors z per round and the stationary
+variance
 
     z^2 - (1 + 2 rho (n - lam) / g) z + rho (2 n - lam) / g = 0,   g = m + 2 rho n             (7)
     2 v / ((m + rho lam) (2 m + 8 rho n - 3 rho lam))                                          (8)
 
-and the average (lam = 0) has z = 2 rho n / g and variance v / (m (m + 4 rho n)), over N.
+and that of lam = 0, sqrt(N) times the average of the agents, has z = 2 rho n / g and the variance
+v / (m (m + 4 rho n)).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
+from scipy.integrate import quad
 
-from starlings.models import flat_prior, local_quadratic
+from starlings.models.gaussian import flat_prior, local_quadratic
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.proximal import Objective, minimise, tolerance
+from starlings.solvers.proximal import Objective, minimise, tolerance
 
 
 class GraphMatrices(NamedTuple):
-    """The matrices of (1), sparse, on stacked vectors."""
+    """The matrices of (1), sparse; rows are stacked agent by agent, parameters within."""
 
     incidence_plus: Any
     """M+, (agents dim, 2 edges dim)."""
     incidence_minus: Any
-    """M-."""
+    """M-, of the same shape."""
     signless: Any
-    """L+."""
+    """L+, (agents dim, agents dim)."""
     laplacian: Any
-    """L-."""
+    """L-, of the same shape."""
     degrees: Any
-    """D."""
+    """D, of the same shape."""
 
 
 def graph_matrices(network: Network, dim: int = 1) -> GraphMatrices:
@@ -94,31 +101,36 @@ def graph_matrices(network: Network, dim: int = 1) -> GraphMatrices:
 
 @dataclass(frozen=True)
 class Conditioning:
-    """The five numbers of a problem on a network that the theory is written in."""
+    """The five numbers of a problem and a network on which the theory depends."""
 
     plus_max: float
     """sigma_max(M+)."""
     minus_min: float
-    """sigma_min(M-), the smallest that is not zero."""
+    """sigma_min(M-), the smallest singular value that is not zero."""
     minus_max: float
     """sigma_max(M-)."""
     strong_convexity: float
-    """m_f."""
+    """m_f, the smallest curvature of any agent's potential."""
     smoothness: float
-    """M_f."""
+    """M_f, the largest curvature of any agent's potential."""
 
     @classmethod
     def of(cls, problem: Problem, network: Network) -> Conditioning:
-        """The numbers of a quadratic problem; see `quadratic_model` for any other."""
+        """The numbers of a quadratic problem; for any other, pass its `quadratic_model`."""
         if network.num_edges == 0:
-            raise ValueError("`network` has no edges: its agents never agree, at any rate.")
+            raise ValueError(
+                "`network` has no edges, so that its agents never agree; connect them."
+            )
         if problem.quadratic is None:
-            raise ValueError("`problem` is not quadratic; pass `quadratic_model(problem)`.")
+            raise ValueError(
+                "`problem` is not quadratic; pass `starlings.theory.quadratic_model(problem)`."
+            )
         curvatures = problem.quadratic.curvatures
         if curvatures.min() <= 0:
             raise ValueError(
-                "the theory needs every agent's potential to be strongly convex, but the smallest "
-                f"curvature is {curvatures.min():.3g}; a proper prior or more rows raise it."
+                "the potential of every agent of `problem` must be strongly convex, but the "
+                f"smallest curvature is {curvatures.min():.3g}; a proper prior or more rows raise "
+                "it."
             )
         network = network.matched_to(problem.sites)
         minus = network.laplacian_spectrum()
@@ -128,19 +140,19 @@ class Conditioning:
 
     @property
     def graph_condition(self) -> float:
-        """tau_G."""
+        """tau_G, the condition number of the graph."""
         return self.plus_max / self.minus_min
 
     @property
     def condition(self) -> float:
-        """tau_f."""
+        """tau_f, the condition number of the potentials."""
         return self.smoothness / self.strong_convexity
 
     def delta(self, kappa: float, rho: float) -> float:
-        """Eq. (2)."""
+        """delta, the contraction that is guaranteed, eq. (2)."""
         S, s, M = self.plus_max**2, self.minus_min**2, self.smoothness**2
         second = self.strong_convexity / (rho * S / 4 + kappa * M / (rho * s))
-        return min((kappa - 1) * s / (kappa * S), second)
+        return min((kappa - 1) * s / (kappa * S), second)  # (2)
 
     def best_kappa(self, rho: float) -> float:
         """The kappa at which (2) is largest for one rho: the root above 1 of the equality."""
@@ -157,11 +169,11 @@ class Conditioning:
         return 2 * np.sqrt(kappa) * self.smoothness / (self.minus_min * self.plus_max)
 
     def optimum(self) -> tuple[float, float, float]:
-        """kappa, rho and delta_max of (3)."""
+        """kappa, rho and delta_max, eq. (3)."""
         t = self.graph_condition / self.condition
         kappa = 1 + t**2 / 2 + np.sqrt(t**4 + 4 * t**2) / 2
         f, G = self.condition**-2, self.graph_condition**-2
-        return kappa, self.best_rho(kappa), (np.sqrt(f**2 + 4 * f * G) - f) / 2
+        return kappa, self.best_rho(kappa), (np.sqrt(f**2 + 4 * f * G) - f) / 2  # (3)
 
     def largest_condition(self) -> float:
         """The tau_f below which some rho has a < 1: tau_f^2 = 4 m_f^2 / tau_G^2 - 2 m_f, or 0."""
@@ -170,7 +182,7 @@ class Conditioning:
 
 
 class Coefficients(NamedTuple):
-    """The constants of (4)."""
+    """The constants a to e of Lemma 2, eq. (4)."""
 
     a: float
     b: float
@@ -182,12 +194,19 @@ class Coefficients(NamedTuple):
 def coefficients(
     numbers: Conditioning, rho: float, kappa: float | None = None, corrected: bool = True
 ) -> Coefficients:
-    """Eq. (4), at the best kappa unless one is given, with c / rho where `corrected`."""
+    """The constants of Lemma 2, eq. (4).
+
+    Args:
+        numbers: those of the problem and the network.
+        rho: the penalty.
+        kappa: the free constant of (2), above 1; by default the best one for this rho.
+        corrected: give c the factor 1 / rho that the paper's proof drops.
+    """
     kappa = numbers.best_kappa(rho) if kappa is None else kappa
     if kappa <= 1:
-        raise ValueError(f"`kappa` must be above 1, got {kappa}.")
+        raise ValueError(f"`kappa` must be above 1, got {kappa}; leave it out for the best one.")
     m, delta, s = numbers.strong_convexity, numbers.delta(kappa, rho), numbers.minus_min**2
-    return Coefficients(
+    return Coefficients(  # (4)
         a=(2 * m + 1) / (2 * m * (1 + delta)),
         b=1 / (2 * (1 + delta)),
         c=2 * np.sqrt(2) * delta / ((1 + delta) * s) / (rho if corrected else 1.0),
@@ -209,27 +228,31 @@ def noise_norm(network: Network, dim: int) -> tuple[float, float]:
 
         E |D w| = pi^(-1/2) int_0^inf (1 - phi(v^2)) / v^2 dv
 
-    which is folded to [0, 1] at v = 1 and is smooth there: exact to the accuracy of `quad`.
+    The part of the integral above v = 1 is substituted by 1 / v. The integrand is then smooth on
+    [0, 1], and the result is as accurate as `quad`.
     """
-    from scipy.integrate import quad
-
     square = float(dim * np.sum(network.degrees.astype(float) ** 2))
     weights = 2 * network.degrees**2 / square
 
-    def missing(t: float) -> float:
-        return -np.expm1(-0.5 * dim * np.sum(np.log1p(t * weights)))  # 1 - phi
+    def one_minus_phi(t: float) -> float:
+        return -np.expm1(-0.5 * dim * np.sum(np.log1p(t * weights)))
 
-    integral = quad(
-        lambda v: missing(v**2) / v**2 + missing(v**-2), 0.0, 1.0, epsabs=1e-12, epsrel=1e-12
-    )[0]
+    def integrand(v: float) -> float:
+        return one_minus_phi(v**2) / v**2 + one_minus_phi(v**-2)
+
+    integral = quad(integrand, 0.0, 1.0, epsabs=1e-12, epsrel=1e-12)[0]
     return float(np.sqrt(square / np.pi) * integral), square
 
 
 def quadratic_model(problem: Problem, point: Any = None) -> Problem:
-    """The problem itself if quadratic, else the second-order model of every f_i at `point`.
+    """A quadratic problem itself, or the second-order Taylor model of every f_i of another.
 
-    By default `point` is the mode of the pooled posterior. What is computed from a model holds
-    near that point only.
+    What is computed from a Taylor model holds near its point only.
+
+    Args:
+        problem: the model and the rows of every site.
+        point: where potentials are expanded, as a flat vector of unconstrained coordinates; by
+            default the mode of the posterior of all rows.
     """
     if problem.quadratic is not None:
         return problem
@@ -246,25 +269,27 @@ def quadratic_model(problem: Problem, point: Any = None) -> Problem:
 
 
 def posterior_mode(problem: Problem) -> np.ndarray:
-    """The minimum of the pooled potential in unconstrained coordinates, by Newton's method."""
+    """The mode of the posterior of all rows, a flat vector of unconstrained coordinates."""
     with jax.enable_x64(True):
-        agents, origin = problem.agents(), jnp.zeros(problem.dim)
+        agents = problem.agents()
 
-        def pooled(z):
+        def total(z):
             return jnp.sum(jax.vmap(lambda agent: agent.potential(z))(agents))
 
-        @jax.jit
-        def search(start):
-            return minimise(Objective.of(pooled), start)
-
-        found = search(origin)
-        if not found.residual <= tolerance(float):
-            raise ValueError("no mode was found from the origin; pass a `point` instead.")
-        return np.asarray(found.point)
+        search = jax.jit(partial(minimise, Objective.of(total)))
+        solution = search(jnp.zeros(problem.dim))
+    if not solution.residual <= tolerance(float):
+        raise ValueError(
+            "no mode of `problem` was found by Newton's method from the origin of its "
+            "unconstrained coordinates; say where it is with `point`."
+        )
+    return np.asarray(solution.point)
 
 
 def regular_multipliers(network: Network, curvature: float, rho: float) -> np.ndarray:
-    """Moduli of the slower root of (7), one per eigenvalue of L- in ascending order.
+    """The slower factor per round of every eigenvector of L-, the larger |z| of (7).
+
+    The order is that of the eigenvalues, ascending. The graph has to be regular.
 
     >>> regular_multipliers(Network.ring(4), curvature=1.0, rho=0.5).round(4)
     array([0.6667, 0.5774, 0.5774, 0.3333])
@@ -281,10 +306,11 @@ def regular_multipliers(network: Network, curvature: float, rho: float) -> np.nd
 def regular_variances(
     network: Network, curvature: float, rho: float, noise_variance: float
 ) -> np.ndarray:
-    """Eq. (8), one variance per eigenvalue of L- in ascending order.
+    """The stationary variance along every eigenvector of L-, eq. (8).
 
-    Their mean is the variance of an agent, and the first divided by N that of the average; the
-    target has 1 / (N m).
+    The order is that of the eigenvalues, ascending. The mean over all is the variance of one
+    agent's position; the first divided by N is that of the average of the agents, whose posterior
+    variance is 1 / (N m). The graph has to be regular.
     """
     n, lam = _degree(network), network.laplacian_spectrum()
     spread = (curvature + rho * lam) * (2 * curvature + 8 * rho * n - 3 * rho * lam)
@@ -294,7 +320,11 @@ def regular_variances(
 
 
 def _degree(network: Network) -> int:
+    """The number of neighbours, which must be the same for all agents."""
     degrees = np.unique(network.degrees)
     if len(degrees) != 1:
-        raise ValueError(f"`network` must be regular, but its degrees are {degrees.tolist()}.")
+        raise ValueError(
+            f"`network` must be regular, but its degrees are {degrees.tolist()}; the "
+            "closed forms hold only where all agents have equally many neighbours."
+        )
     return int(degrees[0])

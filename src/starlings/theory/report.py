@@ -1,4 +1,4 @@
-"""All that the theory says about one problem on one network, as a table and in words."""
+"""A report of the convergence of D-ADMMS on one problem and network: a table and a verdict."""
 
 from __future__ import annotations
 
@@ -17,34 +17,48 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """One line of a report."""
+    """One line of the table."""
 
     name: str
+    """The quantity in words."""
     symbol: str
+    """Its symbol in the paper, or none."""
     value: float | None
+    """Its value; None if it was not computed."""
     meaning: str
+    """What it says, in a few words."""
 
 
 @dataclass(frozen=True)
 class ConvergenceReport:
-    """All that the theory says about one problem on one network at one rho."""
+    """What the theory says about D-ADMMS with the paper's noise at one penalty rho."""
 
     local: bool
-    """Whether the potentials were replaced by their second-order models at a point."""
+    """Whether the potentials were replaced by their second-order Taylor models at a point."""
     rho: float
+    """The penalty."""
     numbers: Conditioning
+    """Curvatures of the problem and singular values of the graph."""
     kappa: float
+    """The best free constant of the contraction at this rho."""
     delta: float
+    """The contraction that is guaranteed at this rho."""
     best_kappa: float
+    """kappa at `best_rho`."""
     best_rho: float
+    """The penalty with the largest guaranteed contraction."""
     best_delta: float
+    """delta_max, the contraction that is guaranteed at `best_rho`."""
     bound: Bound
+    """The theorem's bound at this rho."""
     corrected: bool
     """Whether c has the factor 1 / rho that the paper dropped."""
     rate: float
+    """The guaranteed factor per round, (1 + delta)^(-1/2)."""
     spectral_radius: float | None
-    """None for problems too large for exact laws, as `stationary`."""
+    """The true factor per round; None for a problem that is too large for exact laws."""
     stationary: Distances | None
+    """The distances from the posterior that remain; None for a problem that is too large."""
 
     @property
     def margin(self) -> float:
@@ -96,12 +110,13 @@ class ConvergenceReport:
         sentences = [self._on_theorem(), self._on_rate(), self._on_limit()]
         if self.local:
             sentences.append(
-                "The potentials are not quadratic: curvatures are those at one point, and all of "
-                "this holds near that point only."
+                "The potentials are not quadratic: their curvatures were taken at one point, and "
+                "all of this holds near that point only."
             )
         return " ".join(sentence for sentence in sentences if sentence)
 
     def _on_theorem(self) -> str:
+        """Whether the theorem's condition holds, here or at another rho."""
         if self.margin > 0.5:
             return (
                 f"The theorem's condition holds: m_f delta is {self.margin:.4g}, above 1/2. Its "
@@ -115,40 +130,56 @@ class ConvergenceReport:
         )
 
     def _on_rate(self) -> str:
+        """How fast the iterates converge."""
         true = "" if self.spectral_radius is None else f" (true rate {self.spectral_radius:.4g})"
-        yet = "The" if self.margin > 0.5 else "Convergence nevertheless holds: the"
+        opening = "The" if self.margin > 0.5 else "Convergence nevertheless holds: the"
         return (
-            f"{yet} distance of the iterates from their own stationary law shrinks at rate "
+            f"{opening} distance of the iterates from their own stationary law shrinks at rate "
             f"{self.rate:.4g} per round or faster{true}, and at some rate below 1 for every rho."
         )
 
     def _on_limit(self) -> str:
+        """How far from the posterior the draws stay."""
         if self.stationary is None:
             return ""
         return (
-            "That law is not the posterior: with the paper's noise the worst agent stays at W2 "
-            f"{self.stationary.worst_agent:.3g} and the average at {self.stationary.average:.3g}."
+            "That law is not the posterior: with the paper's noise the worst agent stays at a "
+            f"2-Wasserstein distance of {self.stationary.worst_agent:.3g} from it, and the average "
+            f"of the agents at {self.stationary.average:.3g}."
         )
 
 
 def convergence_report(
-    problem: Problem, network: Network, rho: float, *, point: Any = None, corrected: bool = True
+    problem: Problem,
+    network: Network,
+    rho: float,
+    *,
+    point: Any = None,
+    corrected: bool = True,
+    largest: int = LARGEST_CHECKED,
 ) -> ConvergenceReport:
-    """Everything the theory says about D-ADMMS with the paper's noise.
+    """Everything that the theory says about D-ADMMS with the paper's noise.
 
     Args:
-        problem: quadratic, or replaced by its second-order model at `point`.
-        network: connected; matched to the problem's sites.
+        problem: a quadratic one, or one that is replaced by its second-order model at `point`.
+        network: connected; its nodes are matched to the problem's sites.
         rho: the penalty.
-        point: unconstrained coordinates of that model; by default the posterior mode.
-        corrected: give c the factor 1 / rho that the paper's proof drops.
+        point: where that model is taken, as a flat vector of unconstrained coordinates; by
+            default the mode of the posterior.
+        corrected: give the coefficient c the factor 1 / rho that the paper's proof drops.
+        largest: agents times parameters above which the exact law, whose matrices have that many
+            rows, is not computed.
     """
     check_positive(rho=rho)
     network, model = network.matched_to(problem.sites), quadratic_model(problem, point)
     numbers = Conditioning.of(model, network)
     kappa = numbers.best_kappa(rho)
     best_kappa, best_rho, best_delta = numbers.optimum()
-    radius, stationary = _exact_limits(model, network, rho)
+    radius = stationary = None
+    if model.num_agents * model.dim <= largest:
+        exact = paper_law(model, network, rho)
+        radius = exact.recursion(1).spectral_radius()
+        stationary = Distances.of(exact.stationary(), model)
     return ConvergenceReport(
         local=model is not problem,
         rho=rho,
@@ -166,18 +197,8 @@ def convergence_report(
     )
 
 
-def _exact_limits(
-    problem: Problem, network: Network, rho: float
-) -> tuple[float | None, Distances | None]:
-    """The spectral radius and the stationary distances, where the matrices are small enough."""
-    if problem.num_agents * problem.dim > LARGEST_CHECKED:
-        return None, None
-    exact = paper_law(problem, network, rho)
-    return exact.recursion(1).spectral_radius(), Distances.of(exact.stationary(), problem)
-
-
 def print_report(report: ConvergenceReport, console: Console) -> None:
-    """Print the table of a report, and its verdict."""
+    """Print the table of a report and its verdict on a console of `rich`."""
     from rich.table import Table
 
     table = Table("quantity", "symbol", "value", "meaning", title="Convergence of D-ADMMS")

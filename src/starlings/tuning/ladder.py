@@ -10,107 +10,85 @@
     metropolis-vote  1 float                   the same; a vote by flood, half the rounds for each
                                                candidate and more of them refused
 
-"auto" is half-noise where the proximal steps can be long enough (an eta of `SMALLEST_STEP`, some
-twenty rounds for a draw, or where less is wanted most of that), and Metropolis where the potentials
-are too far from convex for it.
+with eta the step in units of the posterior's curvature and d the number of parameters. "auto" is
+half-noise where the proximal steps can be long enough (an eta of `SMALLEST_STEP`, some twenty
+rounds for a draw, or where less is wanted most of that), and Metropolis where the potentials are
+too far from convex for it.
 
-What an ADMM rung gives on the Gaussian approximation is known before it runs, from the exact law
-on N agents that carry d_i / sum_j d_j of the curvature one each: `prediction`.
+What a sampler gives on the Gaussian approximation is known before it runs, if its exact law is
+known, from the law on N agents that carry d_i / sum_j d_j of the curvature one each: `prediction`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 
-from starlings.agent import Agent
-from starlings.gossip import Gossip
 from starlings.models import gaussian
 from starlings.network import Network
-from starlings.samplers import DADMMS, Metropolis, MidpointADMMS
-from starlings.samplers.metropolis import change_of_energy
-from starlings.theory.laws import law
+from starlings.samplers import DADMMS, Metropolis, MidpointADMMS, Sampler
+from starlings.theory.laws import has_law, law
 
-ADMM_RUNGS: dict[str, Callable[[float], Any]] = {
-    "coherent": lambda rho: DADMMS(rho, noise="coherent", output="iterate"),
-    "half-noise": lambda rho: DADMMS(rho, noise="coherent", output="half-noise"),
-    "curvature": lambda rho: DADMMS(rho, noise="coherent-curvature", output="iterate"),
-    "midpoint": lambda rho: MidpointADMMS(rho),
+RUNGS: Mapping[str, Callable[..., Sampler]] = {
+    "coherent": partial(DADMMS.tuned, noise="coherent", output="iterate"),
+    "half-noise": partial(DADMMS.tuned, noise="coherent", output="half-noise"),
+    "curvature": partial(DADMMS.tuned, noise="coherent-curvature", output="iterate"),
+    "midpoint": MidpointADMMS.tuned,
+    "metropolis": partial(Metropolis.tuned, decision="sum"),
+    "metropolis-vote": partial(Metropolis.tuned, decision="factorised"),
 }
-METROPOLIS_RUNGS = {"metropolis": "sum", "metropolis-vote": "factorised"}
-EXACTNESS = ("auto", *ADMM_RUNGS, *METROPOLIS_RUNGS)
+EXACT_RUNGS = ("metropolis", "metropolis-vote")
+"""Rungs that are exact on any posterior, and cannot diverge."""
+EXACTNESS = ("auto", *RUNGS)
 SMALLEST_STEP, SMALLEST_SHARE = 0.1, 0.8
-"""Of eta, and of what is wanted of it; the smaller of both counts."""
-LENGTHS = 2.0 ** -(np.arange(1, 13) / 2)
-"""Step lengths of Metropolis that are tried, 0.7 to 1/64. At 1, candidates that do not depend on
-where the chain is would miss tails heavier than Gaussian."""
-POINTS = 200
-"""From which candidates are tried, and at which curvatures are looked at."""
-STICKY = 0.1
-"""A step length is judged by this quantile of the acceptances: where the chain sticks."""
-LARGEST_CHECKED = 50
-"""Agents whose exact law is computed one by one; two stand for more."""
-SPREAD = 1.25
-"""Of the points: chains stick in the tails, so these must count."""
-MEANINGFUL = 1e-4
-CAUTIOUS_LENGTH = 0.1
-"""Where no step length leaves the points at which the chain sticks."""
+""""auto" takes half-noise if the step eta that proximal steps allow is at least the smaller of
+SMALLEST_STEP and SMALLEST_SHARE times the step that was wanted."""
+LARGEST_PREDICTED = 50
+"""Number of agents up to which the exact law is computed agent by agent; two stand for more."""
 
 
-def prediction(network: Network, sampler: Any) -> tuple[float, float]:
-    """The worst agent's W2 from the posterior in its sd, and rounds per effective draw.
+class Prediction(NamedTuple):
+    """What the exact law says of a sampler on the Gaussian approximation; nan if it is unknown."""
 
-    Agents that are alike move alike on every graph, so that two stand for very many.
-    """
-    if network.size > LARGEST_CHECKED:
-        pair = Network.path(2)
-        sampler = replace(sampler, rho=sampler.rho * network.num_edges)
-        return prediction(pair, sampler)
-    numbered = Network(nx.convert_node_labels_to_integers(network.graph))
+    w2: float
+    """The worst agent's W2 distance from the posterior, in posterior sd."""
+    rounds_per_draw: float
+    """Rounds per effective draw: the largest autocorrelation time of an agent."""
+
+
+def automatic_rung(step: float, wanted_step: float) -> str:
+    """The rung that "auto" stands for, where proximal steps allow `step` of the wanted one."""
+    shortest = min(SMALLEST_STEP, SMALLEST_SHARE * wanted_step)
+    return "half-noise" if step >= shortest else "metropolis"
+
+
+def prediction(network: Network, sampler: Sampler, rung: str) -> Prediction:
+    """The exact law's answer; an exact rung has no bias, and its pace is found by a pilot run."""
+    if rung in EXACT_RUNGS:
+        return Prediction(0.0, np.nan)
+    if not has_law(sampler):
+        return Prediction(np.nan, np.nan)
+    if network.size > LARGEST_PREDICTED and rung in RUNGS:
+        return _of_law(Network.path(2), _on_two_agents(sampler, network))
+    if network.size > LARGEST_PREDICTED:
+        return Prediction(np.nan, np.nan)
+    return _of_law(Network(nx.convert_node_labels_to_integers(network.graph)), sampler)
+
+
+def _on_two_agents(sampler: Sampler, network: Network) -> Sampler:
+    """Consensus ADMM on two agents with the same step: alike agents move alike on every graph."""
+    rho = vars(sampler)["rho"]
+    return replace(sampler, rho=rho * network.num_edges)  # type: ignore[type-var]
+
+
+def _of_law(network: Network, sampler: Sampler) -> Prediction:
     shares = network.degrees / network.degrees.sum()
-    exact = law(gaussian(shares[:, None, None]), numbered, sampler)
+    exact = law(gaussian(shares[:, None, None]), network, sampler)
     worst = exact.stationary().worst_agent_w2(np.zeros(1), np.eye(1))
-    return worst, max(float(exact.autocorrelation_rounds(i)[0]) for i in range(network.size))
-
-
-def metropolis_on(gossip: Gossip, agents: Agent, decision: str) -> Metropolis:
-    """Metropolis with the step length b that leaves sticky points fastest: b^2 x acceptance there.
-
-    Candidates start from points somewhat wider than N(0, I), which all agents draw from one seed;
-    what has to be summed over the network is one number for each candidate.
-    """
-    points, noise = shared_points(agents, 2 * POINTS).reshape(2, POINTS, -1)
-    changes = _pilot_changes(agents, SPREAD * points, noise)
-    parts = jnp.minimum(0.0, -changes) if decision == "factorised" else -changes
-    chance = np.exp(np.minimum(0.0, np.asarray(gossip.sum(parts)[0])))
-    pace = LENGTHS**2 * np.quantile(chance, STICKY, axis=1)
-    length = LENGTHS[np.argmax(pace)] if pace.max() > MEANINGFUL else CAUTIOUS_LENGTH
-    return Metropolis.on(gossip.network, float(length), decision)
-
-
-def shared_points(agents: Agent, count: int) -> np.ndarray:
-    """Standard normal points that are the same at every agent."""
-    assert agents.frame is not None
-    dim = agents.frame.centre.shape[1]
-    return np.random.default_rng(0).standard_normal((count, dim))
-
-
-@jax.jit
-def _pilot_changes(agents: Agent, points: Any, noise: Any) -> jax.Array:
-    """(agent, length, point): the change of every agent's energy."""
-
-    def one(agent, length, point, kick):
-        candidate = jnp.sqrt(1 - length**2) * point + length * kick
-        return change_of_energy(agent, point, candidate)
-
-    by_point = jax.vmap(one, in_axes=(None, None, 0, 0))
-    by_length = jax.vmap(by_point, in_axes=(None, 0, None, None))
-    return jax.vmap(by_length, in_axes=(0, None, None, None))(
-        agents, jnp.asarray(LENGTHS), points, noise
-    )
+    rounds = max(float(exact.autocorrelation_rounds(i)[0]) for i in range(network.size))
+    return Prediction(worst, rounds)

@@ -29,9 +29,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.agent import Agent
 from starlings.errors import TuningError
-from starlings.gossip import Gossip
+from starlings.network.gossip import Gossip
+from starlings.problem.agent import Agent
 
 DENSE_DIMENSION = 300
 MAX_ITERATIONS = 200
@@ -274,5 +274,5 @@ def _values_at(agents: Agent, points: Any) -> jax.Array:
 
 def agreed(gossip: Gossip, value: np.ndarray) -> np.ndarray:
     """The value as agent 0 has it, after it has flooded the network."""
-    copies = np.broadcast_to(value, (len(gossip.network.held), *np.shape(value)))
+    copies = np.broadcast_to(value, (len(gossip.network.local), *np.shape(value)))
     return gossip.flood(copies)[-1]

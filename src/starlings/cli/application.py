@@ -1,0 +1,138 @@
+"""The application: options that several commands have, warnings, errors and exit codes.
+
+A command is a function under `@command(panel)`. Its errors end in one line on stderr and exit code
+1; with the environment variable STARLINGS_DEBUG=1 they show their traceback instead. Exit code 2 is
+wrong usage, and 130 an interrupt (Ctrl-C).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from starlings._version import __version__
+
+INTERRUPTED = 130
+"""The exit code of a process that was ended by Ctrl-C, by custom of shells."""
+
+app = typer.Typer(
+    help="Decentralised Bayesian inference: every agent draws from the posterior of everybody's "
+    "data, talking only to its neighbours.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress; warnings stay.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+StudyFile = Annotated[Path, typer.Argument(dir_okay=False, help="The TOML file of the study.")]
+
+
+def count_option(least: int, meaning: str, default: str | None = None) -> Any:
+    """An option that is a whole number of at least `least`.
+
+    Args:
+        least: the smallest number that is allowed.
+        meaning: the help text.
+        default: what the help shows as the default, where the default in the code is None.
+    """
+    return typer.Option(min=least, metavar="N", help=meaning, show_default=default or True)
+
+
+def run() -> None:
+    """Run the command line as a process of its own: the console script `starlings`."""
+    try:
+        app(prog_name="starlings")
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            # Threads of compiled programs may still be computing, and an interpreter that ends in
+            # the normal way would crash in them. All files and locks are closed by now.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"starlings {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that come before a command."""
+
+
+def command(panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command, which `starlings --help` lists under the heading `panel`."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def guarded(*arguments: Any, **options: Any) -> None:
+            with _errors_in_one_line(), _warnings_in_one_line():
+                _replace_unprintable_letters()
+                importlib.import_module("starlings.system.compilation_cache").turn_on()
+                function(*arguments, **options)
+
+        return app.command(rich_help_panel=panel)(guarded)
+
+    return register
+
+
+@contextmanager
+def _errors_in_one_line() -> Iterator[None]:
+    """A context whose errors end the process with a line on stderr and an exit code."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, BrokenPipeError):  # typer ends the process for these
+        raise
+    except KeyboardInterrupt:
+        _print_line("Interrupted.", "red")
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        if os.environ.get("STARLINGS_DEBUG"):
+            raise
+        in_one_line = importlib.import_module("starlings.errors").in_one_line
+        _print_line(in_one_line(error), "red")
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """A context whose warnings are lines on stderr, without source code."""
+
+    def show(message: Warning | str, *_: Any) -> None:
+        _print_line(f"Warning: {message}", "yellow")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+def _replace_unprintable_letters() -> None:
+    """Print a question mark for a letter that the terminal or file cannot hold, and no error."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _print_line(text: str, colour: str) -> None:
+    """Print a coloured line on stderr; without colour where NO_COLOR is set (no-color.org)."""
+    typer.secho(text, fg=colour, err=True, color=False if os.environ.get("NO_COLOR") else None)

@@ -1,0 +1,80 @@
+"""The commands that check a study before it is trusted: `theory` and `calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from starlings.cli.application import StudyFile, command, count_option
+
+PANEL = "Checking"
+"""The heading of these commands in `starlings --help`."""
+
+
+@command(PANEL)
+def theory(
+    study: StudyFile,
+    rho: Annotated[
+        float | None, typer.Option(help="The penalty of D-ADMMS, instead of the study's.")
+    ] = None,
+) -> None:
+    """Print what the D-ADMMS theory says about a study: constants, condition, bound and rates."""
+    from rich.console import Console
+
+    from starlings.study.study import Study
+    from starlings.theory import convergence_report, print_report
+
+    plan = Study.read(study)
+    problem = plan.make_problem()
+    penalty = rho if rho is not None else plan.sampler.options.get("rho")
+    if penalty is None:
+        raise ValueError("the study gives its sampler no `rho`; give one with --rho.")
+    network = plan.make_network(problem.sites)
+    print_report(convergence_report(problem, network, penalty), Console())
+
+
+@command(PANEL)
+def calibrate(
+    study: StudyFile,
+    replications: Annotated[int, count_option(1, "Number of simulated data sets.")] = 500,
+    draws: Annotated[int, count_option(1, "Draws among which a true value is ranked.")] = 99,
+    thin: Annotated[
+        int | None,
+        count_option(
+            1,
+            "Rounds from one draw to the next.",
+            "twice the rounds per draw that tuning predicts, or else 25",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The folder to write to.", show_default="STUDY-calibration"),
+    ] = None,
+    seed: Annotated[int, count_option(0, "The same seed gives the same ranks.")] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Start again, and drop the ranks of an earlier run.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")] = False,
+) -> None:
+    """Simulate data from the prior of a study and check that its sampler finds the true values."""
+    from rich.console import Console
+
+    from starlings.calibration import calibrate_study, print_report
+
+    result, folder = calibrate_study(
+        study,
+        output,
+        replications=replications,
+        draws=draws,
+        thin=thin,
+        seed=seed,
+        force=force,
+        progress=not quiet,
+    )
+    if quiet:
+        typer.echo(result.verdict)
+        return
+    print_report(result, Console(markup=False, highlight=False))
+    typer.echo(f"Ranks, figure and table in {folder}")

@@ -1,0 +1,62 @@
+"""The commands that repeat published comparisons: `demo`, `accuracy` and `paper`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from starlings.cli.application import Quiet, command
+
+PANEL = "Research"
+"""The heading of these commands in `starlings --help`."""
+
+
+@command(PANEL)
+def demo(
+    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("starlings-demo"),
+    quiet: Quiet = False,
+) -> None:
+    """Show the library at work on a small example with real data."""
+    from starlings.research.demo import run
+
+    run(output, progress=not quiet)
+
+
+@command(PANEL)
+def accuracy(
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The folder for table and figure.", show_default="only print"),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer draws, hence larger Monte Carlo errors.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare every agent with NUTS on the pooled rows of three real data sets; all is tuned."""
+    from starlings.research.accuracy.run import run
+
+    run(output, quick=quick, progress=not quiet)
+
+
+@command(PANEL)
+def paper(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="The experiments to run.", show_default="all")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/paper"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer trials, and a smaller data set.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compute experiments again that are finished.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Reproduce the D-ADMMS paper: its figures, its numbers, and which of its claims hold."""
+    from starlings.research.paper.runner import run
+
+    page = run(names, output, quick=quick, force=force, progress=not quiet)
+    typer.echo(f"The claims of the paper, and what was found: {page}")

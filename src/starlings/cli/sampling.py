@@ -1,0 +1,207 @@
+"""The commands that draw: `sample`, `show` and `samplers`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from starlings.cli.application import INTERRUPTED, Json, Quiet, StudyFile, command, count_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from starlings.results.result import Result
+    from starlings.samplers import Sampler
+
+PANEL = "Sampling"
+"""The heading of these commands in `starlings --help`."""
+
+
+@command(PANEL)
+def sample(
+    study: StudyFile,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="The netCDF file to write.", show_default="that of the study, or STUDY.nc"
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the output file if it exists.")
+    ] = False,
+    draws: Annotated[int | None, count_option(1, "Draws kept of each chain.", "1000")] = None,
+    chains: Annotated[
+        int | None, count_option(1, "Independent replicas of the whole network.", "4")
+    ] = None,
+    burn_in: Annotated[
+        int | None, count_option(0, "Rounds dropped before the first draw.", "500")
+    ] = None,
+    thin: Annotated[
+        int | None, count_option(1, "Rounds from one draw to the next.", "1, or as tuned")
+    ] = None,
+    seed: Annotated[int | None, count_option(0, "The same seed gives the same draws.", "0")] = None,
+    runtime: Annotated[
+        str, typer.Option(help="vectorised, or mpi for all processes of an MPI job.")
+    ] = "vectorised",
+    checkpoint_every: Annotated[
+        int | None,
+        count_option(1, "Rounds between checkpoints, which are in OUTPUT.run.", "10000"),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was interrupted.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show no progress and no table; warnings stay.")
+    ] = False,
+) -> None:
+    """Run a study and save its draws.
+
+    Options override what the study says; a default holds where neither says anything. The sections
+    and keys of a study: `python -m pydoc starlings.study.study`.
+    """
+    from starlings.errors import check_choice
+    from starlings.results.outputs import Places
+    from starlings.study.run import run_alone, run_on
+    from starlings.study.study import Study
+
+    check_choice(("vectorised", "mpi"), runtime=runtime)
+    cluster = None
+    if runtime == "mpi":
+        from starlings.runtime.mpi.cluster import Cluster
+
+        cluster = Cluster()
+    with cluster or nullcontext():
+        plan = Study.read(study)
+        target = output if output is not None else plan.output_path()
+        if cluster is None or cluster.is_first:
+            Places(target, overwrite, resume=resume).check(plan.inputs())
+        lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
+        settings = plan.run_settings(**lengths, checkpoint_every=checkpoint_every)
+        settings |= {"output": target, "overwrite": overwrite, "resume": resume}
+        run = run_alone if cluster is None else functools.partial(run_on, cluster)
+        result = run(plan, settings, quiet)
+    if result is not None and (as_json or not quiet):
+        _print_summary(result, target, as_json, quiet)
+    if result is not None and result.interrupted is not None:
+        raise typer.Exit(INTERRUPTED)
+
+
+@command(PANEL)
+def show(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="A netCDF file of draws.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print the table of saved draws, how they were made, and whether they can be trusted."""
+    from starlings.results.result import opened
+
+    result = opened(file)
+    with result.tree:
+        _print_summary(result, file, as_json, quiet)
+
+
+@command(PANEL)
+def samplers(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A name of the list, or package.module:Class for a sampler of your own.",
+            show_default="list all",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the samplers, or describe one: what it exchanges, its bias and its settings."""
+    from starlings.samplers.names import all_samplers, find_sampler
+
+    if name is None:
+        found = all_samplers()
+        if as_json:
+            _print_json([_record(*item) for item in found.items()])
+        else:
+            _print_samplers(found)
+        return
+    sampler = find_sampler(name, folder=Path.cwd())
+    if as_json:
+        _print_json(_record(name, sampler))
+    else:
+        _print_card(name, sampler)
+
+
+def _record(name: str, sampler: type[Sampler]) -> dict[str, Any]:
+    """All that is known about a sampler, in terms that JSON has."""
+    from starlings.samplers.names import is_tunable
+    from starlings.study.sections import keys_of
+
+    settings = {
+        setting: {"is_required": key.is_required, "default": key.default}
+        for setting, key in keys_of(sampler).items()
+    }
+    card = dataclasses.asdict(sampler.card)
+    return {"name": name, **card, "settings": settings, "is_tunable": is_tunable(sampler)}
+
+
+def _print_samplers(found: dict[str, type[Sampler]]) -> None:
+    from rich.table import Table
+
+    table = Table(show_lines=True, padding=0)
+    for heading in ("name", "exchanged", "floats per neighbour per round", "bias", "reference"):
+        table.add_column(heading, overflow="fold")
+    for name, sampler in found.items():
+        card = sampler.card
+        table.add_row(name, card.exchanged, card.size, card.bias, card.reference)
+    _print(table)
+
+
+def _print_card(name: str, sampler: type[Sampler]) -> None:
+    from rich.table import Table
+
+    record, card = _record(name, sampler), sampler.card
+    settings = [
+        f"{setting} ({'required' if key['is_required'] else 'default ' + repr(key['default'])})"
+        for setting, key in record["settings"].items()
+    ]
+    tuning = "the agents can choose the settings" if record["is_tunable"] else "none: give settings"
+    table = Table(show_header=False, show_lines=True, padding=0)
+    for heading, cell in {
+        "name": name,
+        "title": card.title,
+        "exchanged": card.exchanged,
+        "floats per neighbour per round": card.size,
+        "bias": card.bias,
+        "settings": "\n".join(settings) or "none",
+        "tuning": tuning,
+        "reference": card.reference,
+    }.items():
+        table.add_row(heading, cell)
+    _print(table)
+
+
+def _print_json(record: Any) -> None:
+    typer.echo(json.dumps(record, indent=2, default=str))
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console
+
+    # A label such as beta[age] is not markup.
+    Console(markup=False, highlight=False).print(table)
+
+
+def _print_summary(result: Result, file: Path, as_json: bool, quiet: bool) -> None:
+    """Print a result as a table and in words, or as JSON."""
+    from starlings.results.summary import Summary
+    from starlings.system.progress import stage
+
+    summary = Summary(result, file)
+    with stage("examining the draws", not quiet):
+        text = summary.as_json() if as_json else summary.as_text(shutil.get_terminal_size().columns)
+    typer.echo(text)

@@ -1,0 +1,1 @@
+"""Whether draws can be trusted: statistics, verdict, and Stein's identities."""

@@ -1,0 +1,92 @@
+"""The rows of a regression: columns, outcomes and sites, checked, with or without an intercept."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from starlings.errors import ConstantColumnWarning
+from starlings.problem.columns import (
+    as_floats,
+    check_same_index,
+    described,
+    numbers_in,
+    table_of_floats,
+)
+
+
+@dataclass(frozen=True)
+class Design:
+    """The rows of a regression: columns, outcomes and sites."""
+
+    x: np.ndarray
+    y: np.ndarray
+    sites: Sequence[Any]
+    labels: tuple[str, ...] | None
+    """The names of the columns, where they have some."""
+
+    @classmethod
+    def of(cls, X: Any, y: Any, sites: Sequence[Any], intercept: bool) -> Design:
+        """Checked, with a column of ones before the others if there is to be an intercept."""
+        x, outcome, labels = _numbers(X, y, sites, intercept)
+        if not intercept:
+            return cls(x, outcome, sites, labels)
+        labels = ("intercept", *(labels or (f"x{k}" for k in range(x.shape[1]))))
+        for label in [labels[1 + k] for k in np.flatnonzero(np.ptp(x, axis=0) == 0)]:
+            warnings.warn(
+                f"column {label!r} of `X` has one value in all rows, as the intercept has: the "
+                "data cannot tell them apart. Leave it out, or take intercept=False.",
+                ConstantColumnWarning,
+                stacklevel=3,
+            )
+        _check_different(labels)
+        return cls(np.column_stack([np.ones(len(x)), x]), outcome, sites, labels)
+
+
+def _numbers(
+    X: Any, y: Any, sites: Any, intercept: bool
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
+    """X and y as floats, and the names of the columns where X is a table."""
+    try:
+        table, shape = X if isinstance(X, pd.DataFrame) else np.asarray(X), np.shape(y)
+    except ValueError:
+        raise ValueError("`X` or `y` has rows of different lengths.") from None
+    if table.ndim != 2:
+        raise ValueError(f"`X` must be a table of rows and columns, got shape {table.shape}.")
+    if table.shape[1] == 0 and not intercept:
+        raise ValueError("`X` has no columns; a regression needs at least one, or an intercept.")
+    if shape != (len(table),):
+        raise ValueError(
+            f"`y` must have one outcome for each of the {len(table)} rows of `X`, "
+            f"got shape {shape}."
+        )
+    check_same_index({"`X`": X, "`y`": y, "`sites`": sites})
+    labels = _labels(X)
+    if isinstance(table, pd.DataFrame):
+        x, faults = table_of_floats(table)
+    else:
+        x, faults = numbers_in(table, "X")
+    outcome, own = as_floats(y, "column 'y'")
+    if faults := faults + own:
+        raise ValueError(f"`X` or `y` has {described(faults)}")
+    return x.astype(float, copy=False), outcome, labels
+
+
+def _labels(X: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a table, which have to be different."""
+    labels = tuple(str(column) for column in getattr(X, "columns", ()))
+    _check_different(labels)
+    return labels or None
+
+
+def _check_different(labels: tuple[str, ...]) -> None:
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(
+            f"`X` has more than one column {', '.join(map(repr, twice))}; rename them."
+        )

@@ -1,0 +1,275 @@
+"""Who talks to whom: a graph turned into arrays once, and the inbox an agent reads.
+
+With adjacency A, degrees d_i and agents 0..N-1,
+
+    Laplacian            L = diag(d) - A                                    (1)
+    Metropolis weights   W_ij = 1 / (1 + max(d_i, d_j)) for neighbours,     (2)
+                         W_ii = 1 - sum_j W_ij
+
+W is symmetric and doubly stochastic, so that mixing keeps the network's average.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse
+
+from starlings.errors import DisconnectedNetworkWarning, check_count
+from starlings.network.communicator import Communicator, LocalCommunicator
+
+
+class Network:
+    """An undirected graph of agents, as arrays in a fixed order of the nodes.
+
+    >>> import networkx as nx
+    >>> network = Network(nx.cycle_graph(5))
+    >>> network.size, network.num_edges
+    (5, 5)
+    >>> network.degrees
+    array([2, 2, 2, 2, 2])
+
+    The names of the nodes become the names of the agents. The graph must be connected, with one
+    exception: a graph with no edges at all is legal (each agent is then on its own), and warns.
+    """
+
+    def __init__(self, graph: nx.Graph) -> None:
+        check_graph(graph)
+        self.graph = nx.freeze(nx.Graph(graph))
+        self.communicator: Communicator = LocalCommunicator()
+        self.nodes: list[Any] = list(graph.nodes)
+        self.names: list[str] = [str(node) for node in self.nodes]
+        if len(set(self.names)) < len(self.names):
+            repeated = sorted({n for n in self.names if self.names.count(n) > 1})
+            raise ValueError(f"`graph` has nodes that read alike as names: {repeated}.")
+        if self.num_edges == 0 and self.size > 1:
+            warnings.warn(
+                f"The network has {self.size} agents and no edges: no agent will learn from "
+                "another, and they will not agree.",
+                DisconnectedNetworkWarning,
+                stacklevel=2,
+            )
+
+    @property
+    def size(self) -> int:
+        """The number of agents."""
+        return len(self.nodes)
+
+    @property
+    def num_edges(self) -> int:
+        """The number of undirected edges."""
+        return self.graph.number_of_edges()
+
+    @cached_property
+    def local(self) -> np.ndarray:
+        """The numbers of the agents that this process holds: all, unless it is `distributed`."""
+        return np.arange(self.size)
+
+    @property
+    def local_names(self) -> list[str]:
+        """The names of the agents that this process holds."""
+        return [self.names[i] for i in self.local]
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether other processes hold some of the agents."""
+        return self.communicator.size > 1
+
+    def distributed(self, local: Any, communicator: Communicator) -> Network:
+        """This network as one of several processes sees it: all links, and some of the agents.
+
+        Args:
+            local: the numbers of the agents that this process holds, in ascending order.
+            communicator: how it reaches the processes that hold the others.
+        """
+        seen = copy.copy(self)
+        seen.local, seen.communicator = np.asarray(local), communicator
+        return seen
+
+    @cached_property
+    def adjacency(self) -> scipy.sparse.csr_array:
+        """A, sparse; row i lists the neighbours of agent i, in order."""
+        matrix = nx.to_scipy_sparse_array(self.graph, nodelist=self.nodes, weight=None)
+        adjacency = scipy.sparse.csr_array(matrix, dtype=float)
+        adjacency.sort_indices()
+        return adjacency
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """The number of neighbours of each agent."""
+        return np.diff(self.adjacency.indptr)
+
+    @cached_property
+    def diameter(self) -> int:
+        """The most rounds that a flood needs to reach everybody."""
+        return nx.diameter(self.graph) if self.num_edges else 0
+
+    @cached_property
+    def depth(self) -> int:
+        """The most rounds that a flood from the first agent needs."""
+        return max(nx.single_source_shortest_path_length(self.graph, self.nodes[0]).values())
+
+    @property
+    def laplacian(self) -> np.ndarray:
+        """L of eq. (1), dense."""
+        return np.diag(self.degrees.astype(float)) - self.adjacency.toarray()
+
+    @cached_property
+    def mixing(self) -> scipy.sparse.csr_array:
+        """The Metropolis weights W of eq. (2), sparse."""
+        rows, columns = self.adjacency.nonzero()
+        weights = 1.0 / (1.0 + np.maximum(self.degrees[rows], self.degrees[columns]))
+        off = scipy.sparse.csr_array((weights, (rows, columns)), shape=(self.size, self.size))
+        own = scipy.sparse.diags_array(1.0 - np.asarray(off.sum(axis=1)).ravel())
+        return scipy.sparse.csr_array(off + own)
+
+    def laplacian_spectrum(self) -> np.ndarray:
+        """The eigenvalues of L, ascending; the second is the algebraic connectivity.
+
+        >>> Network.ring(4).laplacian_spectrum().round(12) + 0.0
+        array([0., 2., 2., 4.])
+        """
+        return np.linalg.eigvalsh(self.laplacian)
+
+    def mixing_spectrum(self) -> np.ndarray:
+        """The eigenvalues of W, ascending; the last is 1."""
+        return np.linalg.eigvalsh(self.mixing.toarray())
+
+    def matched_to(self, sites: Sequence[str]) -> Network:
+        """This network with its nodes in the order of `sites`.
+
+        Nodes are matched by name where the names are the same; nodes numbered 0..N-1 are matched
+        by position. Anything else is an error: a wrong match would be silent.
+        """
+        if len(sites) != self.size:
+            raise ValueError(
+                f"`network` has {self.size} agents but the problem has {len(sites)} shards: "
+                f"agents {_preview(self.names)}, shards {_preview(sites)}."
+            )
+        if self.names == list(sites):
+            return self
+        if self.is_distributed:
+            raise ValueError(
+                "match a network to the sites before it is distributed over processes."
+            )
+        if set(self.names) == set(sites):
+            by_name = dict(zip(self.names, self.nodes, strict=True))
+            return self._relabelled([by_name[site] for site in sites], sites)
+        if set(self.nodes) == set(range(self.size)):
+            return self._relabelled(list(range(self.size)), sites)
+        missing = sorted(set(sites) - set(self.names))
+        unknown = sorted(set(self.names) - set(sites))
+        raise ValueError(
+            f"`network` and the problem name different sites: {_preview(missing)} have data but no "
+            f"node, {_preview(unknown)} are nodes without data. Name the nodes after the sites, or "
+            "number them 0..N-1 to match by position."
+        )
+
+    def _relabelled(self, order: list[Any], names: Sequence[str]) -> Network:
+        graph: nx.Graph = nx.Graph()
+        graph.add_nodes_from(names)
+        new_name = dict(zip(order, names, strict=True))
+        graph.add_edges_from((new_name[a], new_name[b]) for a, b in self.graph.edges)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DisconnectedNetworkWarning)
+            return Network(graph)
+
+    def __repr__(self) -> str:
+        return f"Network(agents={self.size}, edges={self.num_edges})"
+
+    @classmethod
+    def ring(cls, size: int) -> Network:
+        """Every agent has two neighbours, in a circle."""
+        return cls(nx.cycle_graph(_count(size, 3)))
+
+    @classmethod
+    def complete(cls, size: int) -> Network:
+        """Everybody is everybody's neighbour."""
+        return cls(nx.complete_graph(_count(size, 1)))
+
+    @classmethod
+    def star(cls, size: int) -> Network:
+        """Agent 0 is the neighbour of all the others, which have no other neighbour."""
+        return cls(nx.star_graph(_count(size, 2) - 1))
+
+    @classmethod
+    def path(cls, size: int) -> Network:
+        """Agents in a line."""
+        return cls(nx.path_graph(_count(size, 1)))
+
+    @classmethod
+    def grid(cls, rows: int, columns: int) -> Network:
+        """A rectangle of agents, numbered row by row, each beside up to four others."""
+        graph = nx.grid_2d_graph(_count(rows, 1, "rows"), _count(columns, 1, "columns"))
+        return cls(nx.convert_node_labels_to_integers(graph, ordering="sorted"))
+
+    @classmethod
+    def small_world(
+        cls, size: int, neighbours: int = 4, rewire: float = 0.1, seed: int = 0
+    ) -> Network:
+        """A connected Watts-Strogatz graph: a ring of near neighbours with some edges rewired."""
+        check_count(2, neighbours=neighbours)
+        check_count(0, size=size, seed=seed)
+        if neighbours >= size:
+            raise ValueError(f"`neighbours` must be below `size` ({size}), got {neighbours}.")
+        if not isinstance(rewire, numbers.Real) or not 0 <= rewire <= 1:
+            raise ValueError(f"`rewire` must be a probability, got {rewire!r}.")
+        graph = nx.connected_watts_strogatz_graph(size, neighbours, rewire, tries=1000, seed=seed)
+        return cls(graph)
+
+    @classmethod
+    def no_edges(cls, size: int) -> Network:
+        """Agents on their own; legal, and warns."""
+        return cls(nx.empty_graph(_count(size, 1)))
+
+
+def check_graph(graph: nx.Graph) -> None:
+    """Refuse what the algorithms are not defined on, naming the offending nodes."""
+    if not isinstance(graph, nx.Graph):
+        raise TypeError(f"`graph` must be a networkx graph, got {type(graph).__name__}.")
+    if graph.is_directed():
+        raise ValueError(
+            "`graph` is directed, but messages go both ways along an edge; "
+            "use `graph.to_undirected()`."
+        )
+    if graph.is_multigraph():
+        raise ValueError("`graph` has parallel edges; use `networkx.Graph(graph)`.")
+    if graph.number_of_nodes() == 0:
+        raise ValueError("`graph` has no nodes; a network needs at least one agent.")
+    loops = list(nx.nodes_with_selfloops(graph))
+    if loops:
+        raise ValueError(
+            f"`graph` has self-loops at {_preview(loops)}; an agent is not its own neighbour. "
+            "Remove them with `graph.remove_edges_from(networkx.selfloop_edges(graph))`."
+        )
+    if graph.number_of_edges() == 0:
+        return
+    isolated = list(nx.isolates(graph))
+    if isolated:
+        raise ValueError(
+            f"`graph` has isolated nodes {_preview(isolated)}: they would never hear from anybody. "
+            "Connect them or leave them out."
+        )
+    if not nx.is_connected(graph):
+        parts = [len(part) for part in nx.connected_components(graph)]
+        raise ValueError(
+            f"`graph` falls into {len(parts)} parts of sizes {_preview(parts)} that never exchange "
+            "a message; sample them as separate networks or add an edge between them."
+        )
+
+
+def _count(value: int, least: int, name: str = "size") -> int:
+    check_count(least, **{name: value})
+    return int(value)
+
+
+def _preview(items: Sequence[Any], most: int = 6) -> str:
+    shown = ", ".join(str(item) for item in items[:most])
+    return f"[{shown}{', ...' if len(items) > most else ''}]"

@@ -1,0 +1,206 @@
+"""Rows divided among sites: splitting by label, checking, padding.
+
+The rows of one site are a mapping of column names to arrays with one entry per row.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from starlings.problem.columns import Fault, check_same_index, described, numbers_in
+
+Rows = dict[str, Any]
+NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+"""A name that is sorted as a number."""
+SIGNIFICANT_BITS = 4
+
+
+def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
+    """Split columns of rows by a label per row, in the order of `in_order`."""
+    # Without a type of its own a list such as [1, "a"] would become text, and None a name.
+    labels = np.asarray(sites, None if hasattr(sites, "dtype") else object)
+    if labels.ndim != 1:
+        raise ValueError(f"`sites` must be one label per row, got an array of {labels.ndim} dims.")
+    if not all(map(pd.api.types.is_hashable, labels)):
+        raise ValueError("`sites` must be one label per row, a text or a number.")
+    for name, column in rows.items():
+        if len(column) != len(labels):
+            raise ValueError(
+                f"`sites` has {len(labels)} labels but {name!r} has {len(column)} rows."
+            )
+    names, numbers = site_names(labels)
+    return {
+        site: {name: np.asarray(column)[numbers == k] for name, column in rows.items()}
+        for k, site in enumerate(names)
+    }
+
+
+def site_names(labels: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The names of the sites, in order, and the number of each row's among them.
+
+    A name is a label as text, without white space around it; floats that are all whole are whole
+    numbers. Labels that mix numbers and text are refused: 1 and "1" would be one site.
+    """
+    if np.any(missing := lacks_label(labels)):
+        row = int(np.argmax(missing))
+        raise ValueError(f"`sites` has no label in row {row}; rows are counted from 0.")
+    if labels.dtype.kind == "M":
+        labels = labels.astype(str)
+    numbers, unique = pd.factorize(labels)
+    check_one_kind("`sites`", unique)
+    are_whole = all(_kind(label) == "number" and float(label).is_integer() for label in unique)
+    found = [str(int(label) if are_whole else label).strip() for label in unique]
+    names = in_order(set(found))
+    place = {name: k for k, name in enumerate(names)}
+    return names, np.array([place[name] for name in found], int)[numbers]
+
+
+def lacks_label(labels: np.ndarray) -> np.ndarray:
+    """Of each row, whether its label is missing, infinite or blank."""
+    numbers, unique = pd.factorize(labels)
+    lacking = [not str(label).strip() or label in (np.inf, -np.inf) for label in unique]
+    return np.array([*lacking, True])[numbers]  # the last for number -1, a missing label
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names sorted, as numbers if they all are: "2" is before "10"."""
+    names = sorted(names)
+    return sorted(names, key=float) if all(map(NUMBER.fullmatch, names)) else names
+
+
+def check_one_kind(subject: str, labels: Iterable[Any]) -> None:
+    """Refuse labels of sites that are not all text or all numbers, such as 1 and "1"."""
+    first: dict[str, Any] = {}
+    for label in labels:
+        first.setdefault(_kind(label), label)
+    if "bytes" in first:
+        raise ValueError(
+            f"{subject} has labels of bytes, such as {first['bytes']!r}; decode them to text."
+        )
+    if len(first) > 1:
+        one, other, *_ = first.values()
+        raise ValueError(
+            f"{subject} mixes labels of different kinds, such as {one!r} and {other!r}; make them "
+            "all text, with `str(label)`, or all numbers."
+        )
+
+
+def _kind(label: Any) -> str:
+    kinds: dict[str, Any] = {"text": str, "bytes": bytes, "truth": (bool, np.bool_), "number": Real}
+    return next((kind for kind, types in kinds.items() if isinstance(label, types)), "other")
+
+
+def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]:
+    """The shards as arrays by site name; all missing values and text in them are told at once."""
+    if not isinstance(shards, (Mapping, Sequence)):
+        raise TypeError(f"`shards` must map sites to rows, got {type(shards).__name__}.")
+    items = dict(shards.items() if isinstance(shards, Mapping) else enumerate(shards))
+    if not items:
+        raise ValueError("`shards` is empty; a problem needs the rows of at least one site.")
+    check_one_kind("`shards`", items)
+    if len({str(site).strip() for site in items}) < len(items):
+        raise ValueError(f"`shards` has sites that read alike as names: {list(items)}.")
+    checked = {str(site): _as_arrays(str(site), rows) for site, rows in items.items()}
+    for site, rows in checked.items():
+        _check_lengths(site, rows)
+    _check_same_columns(checked)
+    return _as_numbers(checked)
+
+
+def _as_arrays(site: str, rows: Any) -> Rows:
+    if not isinstance(rows, Mapping):
+        raise TypeError(
+            f"the shard of site {site!r} must map column names to arrays, "
+            f"got {type(rows).__name__}."
+        )
+    check_same_index({f"column {name!r} of site {site!r}": rows[name] for name in rows})
+    try:
+        return {name: np.asarray(column) for name, column in rows.items()}
+    except ValueError:
+        raise ValueError(f"site {site!r} has a column whose rows differ in shape.") from None
+
+
+def _check_same_columns(shards: Mapping[str, Rows]) -> None:
+    columns = _row_shapes(next(iter(shards.values())))
+    for site, rows in shards.items():
+        if _row_shapes(rows) != columns:
+            raise ValueError(
+                f"site {site!r} has columns (with the shape of a row) {_row_shapes(rows)}, "
+                f"the first site {columns}."
+            )
+
+
+def _row_shapes(rows: Rows) -> dict[str, tuple[int, ...]]:
+    return {name: column.shape[1:] for name, column in rows.items()}
+
+
+def _check_lengths(site: str, rows: Rows) -> None:
+    single = [name for name, column in rows.items() if column.ndim == 0]
+    if single:
+        raise ValueError(
+            f"{', '.join(map(repr, single))} of site {site!r} is one value, but every column has "
+            "an entry for each row. Make a constant part of the model: with "
+            "`functools.partial(model, name=value)`, or written into it."
+        )
+    lengths = {name: column.shape[0] for name, column in rows.items()}
+    if not rows or min(lengths.values()) == 0:
+        raise ValueError(f"site {site!r} has no rows; leave it out, or give it a shard.")
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"site {site!r} has columns of different lengths: {lengths}.")
+
+
+def _as_numbers(shards: Mapping[str, Rows]) -> dict[str, Rows]:
+    """The same shards, of finite numbers only."""
+    found: dict[str, Rows] = {}
+    faults: list[Fault] = []
+    for site, rows in shards.items():
+        found[site] = {}
+        for name, array in rows.items():
+            found[site][name], own = numbers_in(array, name, f" of site {site!r}")
+            faults += own
+    if faults:
+        raise ValueError(f"`shards` has {described(faults)}")
+    return found
+
+
+def count_rows(rows: Rows) -> int:
+    """The number of rows of one shard."""
+    return len(next(iter(rows.values())))
+
+
+def stacked(shards: Sequence[Rows]) -> tuple[Rows, np.ndarray]:
+    """All shards as columns (site, row, ...), and the weights (site, row) of their rows.
+
+    Shards are padded to one length with their own first row, a valid row of weight zero. The length
+    is rounded up (see `rounded`), so that data sets of nearly the same size share a compiled loop.
+    """
+    counts = np.array([count_rows(rows) for rows in shards])
+    first = np.cumsum(counts) - counts
+    row = np.arange(rounded(int(counts.max())))
+    is_own = row < counts[:, None]
+    places = first[:, None] + np.where(is_own, row, 0)
+    columns = {name: np.concatenate([rows[name] for rows in shards]) for name in shards[0]}
+    return {name: column[places] for name, column in columns.items()}, is_own.astype(float)
+
+
+def rounded(length: int) -> int:
+    """The next length with at most four significant bits: an eighth too long at most."""
+    unit = 1 << max(0, length.bit_length() - SIGNIFICANT_BITS)
+    return -(-length // unit) * unit
+
+
+def digest(rows: Mapping[str, np.ndarray]) -> int:
+    """A number for the rows of one site."""
+    value = 0
+    for name in sorted(rows):
+        array = np.ascontiguousarray(rows[name])
+        value = zlib.crc32(f"{name} {array.shape} {array.dtype.str}".encode(), value)
+        value = zlib.crc32(array.tobytes(), value)
+    return value

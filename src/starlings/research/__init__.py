@@ -1,0 +1,1 @@
+"""Studies about the library: the paper reproduced, accuracy on real data, the demo."""

@@ -1,0 +1,154 @@
+"""Sample each data set on a ring with nothing set by hand, and hold it against pooled NUTS.
+
+An error of a mean, a ratio of standard deviations and a W2 distance (see `diagnostics`) are all
+noisy: with n independent draws a mean is off by 1/sqrt(n) sd by chance alone. So a second NUTS run,
+thinned to as many draws as the worst agent has effective ones, is compared with the first in the
+same way: what it shows is the floor that no sampler gets below.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.console import Console
+
+from starlings.diagnostics.statistics import compare, convergence_table
+from starlings.diagnostics.verdict import Check
+from starlings.network import Network
+from starlings.problem import Problem
+from starlings.research.accuracy.data import EXTRA, Case, all_cases
+from starlings.research.nuts import pooled_nuts
+from starlings.research.packaged_data import check_installed
+from starlings.results.result import Result
+from starlings.sampling import sample
+from starlings.system.progress import say, stage
+
+SEED = 1
+LONGEST = 5
+"""How many times longer the second attempt at enough effective draws may be."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many draws to take; all chains are vectorised."""
+
+    chains: int
+    draws: int
+    """Of each chain at first; `sample` spaces them, by what it predicts for an effective draw."""
+    effective_draws: int
+    """Wanted of every agent and parameter; a run that has fewer is made again, and longer."""
+    nuts_chains: int
+    nuts_draws: int
+
+
+FULL = Effort(chains=32, draws=500, effective_draws=4000, nuts_chains=8, nuts_draws=5000)
+QUICK = Effort(chains=8, draws=250, effective_draws=500, nuts_chains=4, nuts_draws=1000)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One data set sampled on a ring, and what NUTS says of it."""
+
+    case: Case
+    result: Result
+    check: Check
+    """The verdict on the result, with NUTS as reference."""
+    nuts: xr.Dataset
+    """The reference draws, with one agent."""
+    floor: pd.DataFrame
+    """The second NUTS run against the first, in the columns of `Check.against_reference`."""
+
+    @property
+    def effective_draws(self) -> float:
+        """Those of the worst agent and parameter."""
+        return self.check.table["ess"].min()
+
+    @functools.cached_property
+    def nuts_convergence(self) -> pd.DataFrame:
+        """R-hat and effective draws of the reference, parameter by parameter."""
+        return convergence_table(self.nuts)
+
+    @property
+    def problems(self) -> list[str]:
+        """What `check` finds wrong with the result, and by the same limits with NUTS."""
+        nuts = Check(self.nuts_convergence, None, None).problems
+        return [*self.check.problems, *(f"NUTS {text[0].lower()}{text[1:]}" for text in nuts)]
+
+    @property
+    def rounds_per_draw(self) -> float:
+        """Rounds after the burn-in, of all chains, for an effective draw of the worst agent."""
+        sizes = self.result.posterior.sizes
+        rounds = sizes["chain"] * sizes["draw"] * self.result.attrs["thin"]
+        return rounds / self.effective_draws
+
+
+def run(output: Path | None = None, *, quick: bool = False, progress: bool | None = None) -> None:
+    """Compare all data sets and print the table; save it and a figure in the folder `output`."""
+    from starlings.research.accuracy.report import display_table, save
+
+    check_installed("arviz", "blackjax", "lifelines", "matplotlib", "statsmodels", extra=EXTRA)
+    console = Console()
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    effort = QUICK if quick else FULL
+    comparisons = [compare_case(case, effort, progress) for case in all_cases()]
+    console.print(display_table(comparisons))
+    if output is not None:
+        save(comparisons, output)
+        console.print(f"Table and figure: {output}/accuracy.md, .json, .png, .svg", highlight=False)
+
+
+def compare_case(case: Case, effort: Effort, progress: bool | None = None) -> Comparison:
+    """Sample one data set on a ring of its sites, and pooled by NUTS, twice."""
+    network = Network.ring(case.problem.num_agents)
+    say(f"{case.name}, {case.model}", progress)
+    with stage("Pooled, by NUTS, twice", progress):
+        first, second = (
+            pooled_nuts(case.problem, effort.nuts_draws, effort.nuts_chains, seed)
+            for seed in (SEED, SEED + 1)
+        )
+    say(f"On a ring of {case.problem.num_agents} {case.sites}", progress)
+    result = sample_enough(case.problem, network, effort, progress)
+    check = result.check(first)
+    again = thinned(second, int(check.table["ess"].min()))
+    floor = compare(one_agent(again, result.posterior, 1), first)
+    return Comparison(
+        case, result, check, one_agent(first, result.posterior, effort.nuts_chains), floor
+    )
+
+
+def sample_enough(
+    problem: Problem, network: Network, effort: Effort, progress: bool | None = None
+) -> Result:
+    """A run with nothing set by hand, as long as the wanted effective draws take."""
+    how: Any = {"chains": effort.chains, "seed": SEED, "progress": progress}
+    draw = functools.partial(sample, problem, network, **how)
+    result = draw(draws=effort.draws)
+    found = convergence_table(result.posterior)["ess"].min()
+    if found >= effort.effective_draws:
+        return result
+    longer = min(LONGEST, 1.3 * effort.effective_draws / found)
+    return draw(draws=round(longer * effort.draws))
+
+
+def thinned(draws: dict[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
+    """At most `count` draws, evenly spaced."""
+    total = len(next(iter(draws.values())))
+    chosen = np.linspace(0, total - 1, min(count, total)).astype(int)
+    return {name: values[chosen] for name, values in draws.items()}
+
+
+def one_agent(draws: dict[str, np.ndarray], like: xr.Dataset, chains: int) -> xr.Dataset:
+    """Draws by name in the form of a result: (chain, draw, agent, ...), with the agent NUTS."""
+    variables = {
+        name: (like[name].dims, values.reshape(chains, -1, 1, *values.shape[1:]))
+        for name, values in draws.items()
+    }
+    labels = {name: like[name] for name in like.coords if name not in ("chain", "draw", "agent")}
+    return xr.Dataset(variables, coords={**labels, "agent": ["NUTS"]})

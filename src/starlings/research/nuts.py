@@ -1,0 +1,98 @@
+"""NUTS by BlackJAX, where rows may be pooled or a site is on its own: what others are held against.
+
+Every agent's potential is sampled by itself: chains do not talk. Step size and metric are adapted
+by Stan's windows. All agents and chains run in one compiled program, in step with the longest
+trajectory among them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.problem import Problem
+from starlings.problem.agent import Agent
+
+
+def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[str, np.ndarray]:
+    """Draws from the posterior of everybody's rows at one place, by parameter name.
+
+    One draw per first index, the chains one after another: what `Result.check` takes as reference.
+    Chains start at the mode, for far from it the first steps of NUTS may lead nowhere.
+    """
+    pooled = problem.pooled()
+    with jax.enable_x64(True):
+        z = nuts(pooled.agents(), problem.dim, draws, chains, seed, start=mode(pooled))
+    return problem.reported(z.reshape(-1, problem.dim))
+
+
+def mode(problem: Problem) -> np.ndarray:
+    """The z of highest density, by L-BFGS from z = 0."""
+    from scipy.optimize import minimize
+
+    with jax.enable_x64(True):
+        agents = problem.agents()
+        slope = jax.jit(
+            jax.value_and_grad(lambda z: jax.vmap(lambda agent: agent.potential(z))(agents).sum())
+        )
+        found = minimize(slope, np.zeros(problem.dim), jac=True, method="L-BFGS-B")
+    return found.x
+
+
+def nuts(
+    agents: Agent,
+    dim: int,
+    draws: int,
+    chains: int = 4,
+    seed: int = 0,
+    *,
+    warmup: int = 500,
+    dense: bool = False,
+    start: np.ndarray | None = None,
+) -> jax.Array:
+    """Draws of z from exp(-f_i) of every agent: (agent, chain, draw, dim).
+
+    Args:
+        agents: the agents, stacked, as `Problem.agents` gives them.
+        dim: the dimension of z.
+        draws: draws kept of each chain, after the warm-up.
+        chains: chains of each agent.
+        seed: the same seed gives the same draws.
+        warmup: steps in which step size and metric are adapted.
+        dense: adapt a whole covariance matrix rather than its diagonal.
+        start: where every chain starts; by default at z = 0.
+    """
+    origin = jnp.zeros(dim) if start is None else jnp.asarray(start)
+    keys = jax.random.split(jax.random.key(seed), (len(agents.num_rows), chains))
+    return _all_chains(agents, keys, origin, draws, warmup, dense)
+
+
+@partial(jax.jit, static_argnames=("draws", "warmup", "dense"))
+def _all_chains(agents, keys, start, draws, warmup, dense):
+    chain = partial(_one_chain, start=start, draws=draws, warmup=warmup, dense=dense)
+    return jax.vmap(jax.vmap(chain, in_axes=(None, 0)))(agents, keys)
+
+
+def _one_chain(
+    agent: Agent, key: jax.Array, start: jax.Array, draws: int, warmup: int, dense: bool
+) -> jax.Array:
+    import blackjax
+
+    def log_density(z):
+        return -agent.potential(z)
+
+    warmup_key, draw_key = jax.random.split(key)
+    windows = blackjax.window_adaptation(
+        blackjax.nuts, log_density, is_mass_matrix_diagonal=not dense
+    )
+    (state, tuned), _ = windows.run(warmup_key, start, num_steps=warmup)
+    kernel = blackjax.nuts(log_density, **tuned)
+
+    def step(state, key):
+        state, _ = kernel.step(key, state)
+        return state, state.position
+
+    return jax.lax.scan(step, state, jax.random.split(draw_key, draws))[1]

@@ -1,0 +1,134 @@
+"""The paper's logistic regression and its posterior, to compare with what agents draw.
+
+The data come from NumPy's legacy generator seeded with 10, in the order of the released code: first
+the true coefficients, then for each agent its 50 rows z and after them its 50 numbers u,
+
+    x ~ N(0, 10 I),   z_l ~ N(0, 20 I),   y_l = 1 if u_l <= 1 / (1 + exp(-x'z_l)) else 0     (1)
+
+In three dimensions the mean m and covariance C of the posterior exp(-F) of all rows need no
+sampler. They are sums over a grid that is white under their last estimate, starting from the mode
+and the Hessian there,
+
+    m, C <- moments of exp(-F) at the points m + C^1/2 u,     u in a cube of spacing h       (2)
+
+where the trapezoidal rule errs by about exp(-2 pi^2 / h^2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import softmax
+
+from starlings.models import logistic_regression
+from starlings.problem import Problem
+from starlings.problem.agent import Agent
+from starlings.research.paper.data import DATA_SEED, PRIOR_VAR
+from starlings.solvers.proximal import proximal_point
+
+DIM, ROWS_EACH, FEATURE_VAR = 3, 50, 20.0
+HALF_WIDTH, NODES, PASSES = 8.0, 25, 3
+"""Of the grid (2): standard deviations to each side, points along an axis, and repetitions."""
+CHUNK = 256
+"""Points of the grid whose rows are in memory at once."""
+
+
+def logistic_problem(num_agents: int) -> Problem:
+    """Eq. (1), divided among agents 0, 1, ...
+
+    >>> logistic_problem(5)
+    Problem(sites=5, rows=250, dim=3)
+    """
+    random = np.random.RandomState(DATA_SEED)
+    truth = random.multivariate_normal(np.zeros(DIM), PRIOR_VAR * np.eye(DIM))
+    rows, labels = [], []
+    for _ in range(num_agents):
+        z = random.multivariate_normal(np.zeros(DIM), FEATURE_VAR * np.eye(DIM), size=ROWS_EACH)
+        rows.append(z)
+        labels.append(random.uniform(size=ROWS_EACH) <= 1 / (1 + np.exp(-z @ truth)))
+    sites = [agent for agent in range(num_agents) for _ in range(ROWS_EACH)]
+    return logistic_regression(
+        np.concatenate(rows), np.concatenate(labels), sites, prior_var=PRIOR_VAR, intercept=False
+    )
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The posterior of all rows, and how accurate its draws are on these rows."""
+
+    mode: np.ndarray
+    largest_curvature: float
+    """Of the pooled potential F, at the mode."""
+    mean: np.ndarray
+    covariance: np.ndarray
+    accuracy: float
+    accuracy_sd: float
+
+    @classmethod
+    def of(cls, problem: Problem, nodes: int = NODES, half_width: float = HALF_WIDTH) -> Posterior:
+        """Sum over a grid of nodes^dim points."""
+        with jax.enable_x64(True):
+            agent = jax.tree.map(lambda stack: stack[0], problem.pooled().agents())
+            mode, hessian = map(np.array, find_mode(agent, jnp.zeros(problem.dim)))
+            log_density = jax.jit(
+                partial(jax.lax.map, lambda z: -agent.potential(z), batch_size=CHUNK)
+            )
+            cube = grid(np.linspace(-half_width, half_width, nodes), problem.dim)
+            points, weights = integrate(log_density, cube, mode, np.linalg.inv(hessian))
+        mean, covariance = moments(points, weights)
+        hits = accuracies(problem, points[None])[0]
+        accuracy = weights @ hits
+        spread = np.sqrt(weights @ (hits - accuracy) ** 2)
+        stiffest = np.linalg.eigvalsh(hessian)[-1]
+        return cls(mode, stiffest, mean, covariance, accuracy, spread)
+
+
+@jax.jit
+def find_mode(agent: Agent, start: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The minimum of an agent's potential and the Hessian there."""
+    mode = proximal_point(agent, jnp.zeros(()), jnp.zeros_like(start), start).point
+    return mode, agent.hessian(mode)
+
+
+def grid(axis: np.ndarray, dim: int) -> np.ndarray:
+    """All points (len(axis)^dim, dim) with coordinates on one axis."""
+    return np.stack(np.meshgrid(*[axis] * dim), axis=-1).reshape(-1, dim)
+
+
+def integrate(
+    log_density: Callable[[np.ndarray], jax.Array],
+    cube: np.ndarray,
+    mean: np.ndarray,
+    covariance: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points and weights of eq. (2), after `PASSES` estimates of where the points should be."""
+    for _ in range(PASSES):
+        points = mean + cube @ np.linalg.cholesky(covariance).T  # (2)
+        weights = softmax(np.array(log_density(points)))
+        mean, covariance = moments(points, weights)
+    return points, weights
+
+
+def moments(points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of weighted points."""
+    mean = weights @ points
+    return mean, (points - mean).T * weights @ (points - mean)
+
+
+def accuracies(problem: Problem, positions: np.ndarray) -> np.ndarray:
+    """The share of all rows that each of the positions (round, ..., dim) labels right."""
+    pooled = problem.pooled().shards["pooled"]
+    return np.array(_share_right(positions, pooled["x"], pooled["y"] == 1), dtype=float)
+
+
+@jax.jit
+def _share_right(positions, rows, labels):
+    def in_one_round(x):
+        return jnp.mean((x @ rows.T >= 0) == labels, axis=-1)
+
+    return jax.lax.map(in_one_round, positions)

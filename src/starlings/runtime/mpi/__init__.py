@@ -1,0 +1,1 @@
+"""The runtime on all processes of an MPI job."""

@@ -1,0 +1,167 @@
+"""What the runtimes share: how many rounds a run has, and what it keeps of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from starlings.errors import check_count
+from starlings.network.communicator import Communicator
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The rounds of a run: `burn_in` that are dropped, then every `thin`-th is kept."""
+
+    draws: int
+    burn_in: int = 0
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        check_count(1, draws=self.draws, thin=self.thin)
+        check_count(0, burn_in=self.burn_in)
+
+    @property
+    def num_rounds(self) -> int:
+        """All rounds of the run."""
+        return self.burn_in + self.draws * self.thin
+
+    def round_of(self, draw: Any) -> Any:
+        """The round that makes a draw; draw 0 is the first one kept."""
+        return self.burn_in + (draw + 1) * self.thin
+
+
+class Record(NamedTuple):
+    """What is kept of a stretch of rounds, with the draw as first axis."""
+
+    position: Any
+    """(draw, chain, agent, dim), in unconstrained coordinates."""
+    residual: Any
+    """(draw, chain, agent): the largest residual of the proximal steps since the last draw."""
+
+
+def disagreement(positions: np.ndarray) -> np.ndarray:
+    """sqrt(mean_i |x_i - mean x|^2) over the agents, the axis before the last."""
+    apart = positions - positions.mean(axis=-2, keepdims=True)
+    return np.sqrt(np.mean(np.sum(apart**2, axis=-1), axis=-1))
+
+
+def mean_disagreement(communicator: Communicator, positions: np.ndarray) -> float:
+    """The mean over the chains of the agents' disagreement, at every process.
+
+    `positions` (chain, agent, dim) are those of the local agents.
+    """
+    size = communicator.sum(np.array(positions.shape[1]))
+    mean = communicator.sum(positions.sum(axis=1)) / size
+    squares = communicator.sum(((positions - mean[:, None]) ** 2).sum(axis=(1, 2)))
+    return float(np.sqrt(squares / size).mean())
+
+
+class Store(Protocol):
+    """Where draws go that are not to stay in memory."""
+
+    def keep(self, first: int, record: Record) -> None:
+        """Draws of which the first has the number `first`."""
+
+    def pieces(self, count: int) -> Iterator[Record]:
+        """The first `count` draws again, piece by piece."""
+
+
+@dataclass
+class Recording:
+    """The draws of a run as they arrive, on the host: in a store, or else in memory."""
+
+    parts: list[Record] = field(default_factory=list)
+    """Those that are in memory, after all that are in the store."""
+    store: Store | None = None
+    stored: int = 0
+    """How many are in the store."""
+    room: int = 1
+    """How many may wait for the store in memory."""
+    most: float = math.inf
+    """How many count: see `cut`."""
+
+    def add(self, record: Record, count: int) -> None:
+        """Keep the first `count` draws of a chunk."""
+        self.parts.append(Record(*(np.array(column[:count]) for column in record)))
+        if self._waiting >= self.room:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over to the store, if there is one, what waits for it."""
+        if self.store is None or not self.parts:
+            return
+        self.store.keep(self.stored, _joined(self.parts, self._waiting))
+        self.stored, self.parts = self.stored + self._waiting, []
+
+    def pieces(self) -> Iterator[Record]:
+        """All draws, piece by piece."""
+        left = self.count
+        stored = () if self.store is None else self.store.pieces(self.stored)
+        for piece in itertools.chain(stored, self.parts):
+            if left > 0:
+                yield Record(*(column[:left] for column in piece))
+            left -= len(piece.position)
+
+    def slabs(self, size: int) -> Iterator[Record]:
+        """All draws, `size` at a time; the last slab may have fewer."""
+        waiting, missing = [], size
+        for piece in self.pieces():
+            begin, length = 0, len(piece.position)
+            while begin < length:
+                end = min(begin + missing, length)
+                waiting.append(Record(*(column[begin:end] for column in piece)))
+                begin, missing = end, missing - (end - begin)
+                if missing == 0:
+                    yield _joined(waiting, size)
+                    waiting, missing = [], size
+        if waiting:
+            yield _joined(waiting, size - missing)
+
+    def joined(self) -> Record:
+        """All draws so far, in memory."""
+        return _joined(self.pieces(), self.count)
+
+    def thinned(self, most: int) -> np.ndarray:
+        """Positions of every so-many-th draw, (draw, chain, agent, dim): of all chains `most`."""
+        step, kept, first = 1, [], 0
+        for piece in self.pieces():
+            length, chains = piece.position.shape[:2]
+            step = -(-chains * self.count // most)
+            kept.append(np.array(piece.position[-first % step :: step]))
+            first += length
+        return np.concatenate(kept)
+
+    def cut(self, draws: int) -> Recording:
+        """The first draws alone, if there are more."""
+        return dataclasses.replace(self, most=draws)
+
+    @property
+    def count(self) -> int:
+        """The number of draws so far."""
+        return int(min(self.stored + self._waiting, self.most))
+
+    @property
+    def _waiting(self) -> int:
+        return sum(len(part.position) for part in self.parts)
+
+
+def _joined(pieces: Iterable[Record], count: int) -> Record:
+    """Pieces of `count` draws together, in one array for each column."""
+    whole, place = None, 0
+    for piece in pieces:
+        if whole is None:
+            whole = Record(*(np.empty((count, *c.shape[1:]), c.dtype) for c in piece))
+        length = len(piece.position)
+        for target, column in zip(whole, piece, strict=True):
+            target[place : place + length] = column
+        place += length
+    if whole is None:
+        raise ValueError("there are no draws to put together.")
+    return whole

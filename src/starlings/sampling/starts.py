@@ -1,0 +1,71 @@
+"""Where chains start: the positions of round 0, given by the user or drawn from N(0, I)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.problem import Problem
+from starlings.random.addresses import Round, chain_keys
+from starlings.samplers import Sampler
+
+
+def start_positions(
+    problem: Problem, sampler: Sampler, initial: Any, chains: int, seed: int, dtype: Any
+) -> jax.Array:
+    """The positions of round 0 of the local agents, (chain, agent, dim), unconstrained."""
+    if initial is None:
+        like = jax.ShapeDtypeStruct((problem.dim,), dtype)
+        return _standard_normal(like, sampler.common_start, chain_keys(seed, chains, problem.local))
+    shape, start = (chains, problem.num_agents, problem.dim), flat_positions(problem, initial)
+    try:
+        start = np.broadcast_to(start, shape)
+    except ValueError:
+        raise ValueError(
+            f"`initial` must be named values or an array that broadcasts to (chains, agents, dim) "
+            f"= {shape}, got {_shape_or_type(initial)}."
+        ) from None
+    if sampler.common_start and np.any(start != start[:, :1]):
+        raise ValueError(f"{type(sampler).__name__} needs one `initial` for all agents of a chain.")
+    return jnp.asarray(start[:, problem.local], dtype)
+
+
+def flat_positions(problem: Problem, initial: Any) -> np.ndarray:
+    """Named values or an array as unconstrained positions, of any leading shape."""
+    if isinstance(initial, Mapping):
+        return np.asarray(problem.unconstrain(initial))
+    try:
+        start = np.asarray(initial, float)
+    except (TypeError, ValueError):
+        start = np.full(0, np.nan)
+    if start.shape[-1:] not in ((), (1,), (problem.dim,)):
+        raise ValueError(
+            "`initial` must be named values or an array that broadcasts to (chains, agents, dim), "
+            f"with dim = {problem.dim}, got {_shape_or_type(initial)}."
+        )
+    if not np.all(np.isfinite(start)):
+        raise ValueError("`initial` must be finite.")
+    return start
+
+
+def mean_position(problem: Problem, start: np.ndarray) -> np.ndarray:
+    """The mean of unconstrained positions (..., dim): where the search for the mode begins."""
+    return np.broadcast_to(start, (*start.shape[:-1], problem.dim)).reshape(-1, problem.dim).mean(0)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _standard_normal(like: Any, in_common: bool, keys: Any) -> jax.Array:
+    """Noise of round 0 for every agent of every chain; the same for all agents if `in_common`."""
+    noise = Round.shared_noise if in_common else Round.private_noise
+    draw = jax.vmap(lambda a, n: noise(Round(0, a, n), like), in_axes=(0, None))
+    return jax.vmap(draw)(*keys)
+
+
+def _shape_or_type(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"shape {shape}"

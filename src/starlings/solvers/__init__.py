@@ -1,0 +1,1 @@
+"""What an agent computes from its own potential: gradients, proximal points, minima."""

@@ -1,0 +1,21 @@
+"""Gradients of f_i: over all rows, or an unbiased estimate from a minibatch.
+
+With B rows r_1..r_B drawn uniformly with replacement from the n_i rows of agent i,
+
+    g_i(z) = - (n_i / B) sum_b grad log p(r_b | z) - (1/N) grad log p(z)   (1)
+"""
+
+from __future__ import annotations
+
+import jax
+
+from starlings.problem.agent import Agent
+from starlings.random.addresses import Round
+
+
+def gradient(agent: Agent, z: jax.Array, round: Round, batch_size: int | None) -> jax.Array:
+    """The full gradient, or eq. (1) where a batch size is given."""
+    if batch_size is None:
+        return agent.gradient(z)
+    batch = jax.random.randint(round.batch_key(), (batch_size,), 0, agent.num_rows)
+    return jax.grad(agent.batch_potential)(z, batch)  # (1)

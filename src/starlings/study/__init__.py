@@ -1,0 +1,1 @@
+"""A study: one TOML file that names model, data, network, sampler and lengths."""

@@ -1,0 +1,157 @@
+"""The sections of a study: which keys each may have, and which combinations make sense.
+
+A section has keys of its own, and the arguments of what it chooses: a model, a graph or a sampler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from starlings import models
+from starlings.network import Network
+from starlings.samplers import Sampler
+from starlings.samplers.names import find_sampler, is_tunable
+from starlings.sampling import sample
+from starlings.study.sections import Key, Pairs, Section, Table, keys_of, read_sections
+
+_REGRESSIONS = ("linear", "logistic", "poisson", "student_t")
+_GRAPHS = ("ring", "complete", "star", "path", "grid", "small_world", "no_edges")
+MODELS = {f"{name}_regression": getattr(models, f"{name}_regression") for name in _REGRESSIONS}
+"""The values of `kind` in [model]."""
+GRAPHS = {name: getattr(Network, name) for name in _GRAPHS}
+"""The values of `graph` in [network]."""
+
+FROM_THE_STUDY = ("X", "y", "sites", "size", "problem", "network", "sampler", "initial")
+"""Arguments of models, graphs and `sample` that come from other parts of the study."""
+FROM_THE_COMMAND = ("progress", "output", "overwrite", "checkpoint", "resume")
+"""Arguments of `sample` that the command line decides on; `output` is a key of its own."""
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """[model]; `options` are keywords of the regression."""
+
+    kind: str
+    outcome: str
+    covariates: list[str]
+    intercept: bool = True
+    standardise: bool = False
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DataSection:
+    """[data]; it has no `options`."""
+
+    file: str | None = None
+    site: str | None = None
+    folder: str | None = None
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NetworkSection:
+    """[network]; `options` are keywords of the graph."""
+
+    graph: str | None = None
+    edges: Pairs | None = None
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SamplerSection:
+    """[sampler]; `options` are the fields of the sampler."""
+
+    name: str | None = None
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunSection:
+    """[run]; `options` are keywords of `sample`."""
+
+    output: str | None = None
+    options: Table = field(default_factory=dict)
+
+
+class Sections(NamedTuple):
+    """All sections of a study, with known keys and values of the right type."""
+
+    model: ModelSection
+    data: DataSection
+    network: NetworkSection
+    sampler: SamplerSection
+    run: RunSection
+
+
+def read_study(source: Path) -> Sections:
+    """Read the sections of a TOML file; an unknown name or a wrong type is an error."""
+    names = ("model", "data", "network", "sampler", "run")
+    sections = read_sections(source, names, optional=("sampler", "run"))
+    model = sections["model"]
+    found = Sections(
+        model=model.read(ModelSection, _model_keys(model)),
+        data=sections["data"].read(DataSection, {}),
+        network=sections["network"].read(NetworkSection, _graph_keys(sections["network"])),
+        sampler=sections["sampler"].read(SamplerSection, _sampler_keys(sections["sampler"])),
+        run=sections["run"].read(RunSection, _run_keys()),
+    )
+    _check_model(model, found.model)
+    _check_data(sections["data"], found.data)
+    if (found.network.graph is None) == (found.network.edges is None):
+        raise sections["network"].error("needs either `graph` or `edges`, and not both.")
+    return found
+
+
+def sampler_class(section: Section) -> type[Sampler]:
+    """The class that [sampler] names; a module beside the study's file can be imported too."""
+    name = section.text("name")
+    try:
+        return find_sampler(name, folder=section.source.parent)
+    except ValueError as error:
+        raise section.error(f"`name`: {error}") from None
+
+
+def is_to_be_tuned(sampler: type[Sampler], settings: Table) -> bool:
+    """Whether the agents choose the settings: none are given, and the class has a rule for it."""
+    return not settings and is_tunable(sampler)
+
+
+def _model_keys(section: Section) -> dict[str, Key]:
+    return keys_of(section.choice("kind", MODELS), besides=FROM_THE_STUDY)
+
+
+def _graph_keys(section: Section) -> dict[str, Key]:
+    if "graph" not in section.table:
+        return {}
+    return keys_of(section.choice("graph", GRAPHS), besides=FROM_THE_STUDY)
+
+
+def _sampler_keys(section: Section) -> dict[str, Key]:
+    if not section.table:
+        return {}
+    sampler = sampler_class(section)
+    settings = {key: value for key, value in section.table.items() if key != "name"}
+    return {} if is_to_be_tuned(sampler, settings) else keys_of(sampler)
+
+
+def _run_keys() -> dict[str, Key]:
+    return keys_of(sample, besides=FROM_THE_STUDY + FROM_THE_COMMAND)
+
+
+def _check_model(section: Section, model: ModelSection) -> None:
+    if not model.covariates and not model.intercept:
+        raise section.error("has no covariates and no intercept: there is nothing to infer.")
+    names = [*model.covariates, model.outcome, *(["intercept"] if model.intercept else [])]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise section.error(f"names the columns {repeated} more than once.")
+
+
+def _check_data(section: Section, data: DataSection) -> None:
+    if (data.file is None) == (data.folder is None):
+        raise section.error("needs either `file` or `folder`, and not both.")
+    if (data.file is None) != (data.site is None):
+        raise section.error("needs `site` with a `file`, and not with a `folder`.")

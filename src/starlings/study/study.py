@@ -1,0 +1,243 @@
+"""A study: one TOML file that says which model, data, network and sampler, and how long to run.
+
+Every section, its keys, their types and their defaults. A key without a default is required.
+
+[model]         What is to be inferred: a regression of one column on others.
+    kind            text. "linear_regression", "logistic_regression", "poisson_regression" or
+                    "student_t_regression"; see `starlings.models`.
+    outcome         text. The column to be explained.
+    covariates      list of text. The columns that explain it; may be empty.
+    intercept       true or false, default true. Whether to add a column of ones.
+    standardise     true or false, default false. Whether to centre and scale every covariate by its
+                    mean and standard deviation over the rows of all sites. The sites then share
+                    these two numbers for each column, and the prior is that of the standardised
+                    coefficients. Draws are kept of both: `beta` in the original units (change of
+                    the predictor for one unit of the column) and `beta_standardised`. Without an
+                    intercept columns are scaled and not centred.
+    ...             the keywords of that regression, such as prior_std, with its defaults.
+
+[data]          Where the rows are: either `file` and `site`, or `folder`.
+    file            text. A .csv or .parquet file.
+    site            text. The column of that file which names the site of each row. Labels are text,
+                    without white space around them: 01 and 1 are two sites.
+    folder          text. A folder with one .csv or .parquet file for each site, named after it.
+
+[network]       Which sites exchange messages: either `graph` or `edges`.
+    graph           text. "ring", "path", "star", "complete", "grid", "small_world" or "no_edges",
+                    over the sites in sorted order; see `starlings.Network`.
+    ...             the keywords of that graph: rows and columns (of "grid"), neighbours, rewire and
+                    seed (of "small_world").
+    edges           list of pairs of site names, such as [["north", "south"], ["south", "west"]].
+
+[sampler]       How to draw. Without this section the agents choose and tune a sampler themselves.
+    name            text. A name that `starlings samplers` lists, or "package.module:Class" for a
+                    subclass of `starlings.Sampler` of your own. The folder of the TOML file is
+                    searched too: with a file mine.py beside it, write name = "mine:MySampler".
+    ...             the fields of that class. A schedule is a table such as
+                    step_size = {scale = 0.1, exponent = 0.5}; see `starlings.Decay`. If none are
+                    given, and the class has a rule `tuned`, the agents choose all of them.
+
+[run]           How long to run. The section may be left out.
+    draws           whole number, default 1000. Draws kept of each chain.
+    chains          whole number, default 4. Independent replicas of the whole network.
+    burn_in         whole number of rounds, default 500 for each round that the sampler needs to
+                    move once. Dropped before the first draw.
+    thin            whole number of rounds, default 1, or as tuned. From one draw to the next.
+    seed            whole number, default 0. The same seed gives the same draws.
+    output          text, default STUDY.nc in the current folder. The netCDF file to write.
+    ...             further keywords of `starlings.sample`: precision, exactness, check,
+                    checkpoint_every.
+
+Paths are relative to the folder of the TOML file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from starlings.errors import ConstantColumnWarning, nearest
+from starlings.network import Network
+from starlings.problem import Problem
+from starlings.problem.columns import RowError
+from starlings.samplers import Decay, Sampler
+from starlings.study.schema import (
+    GRAPHS,
+    MODELS,
+    DataSection,
+    ModelSection,
+    NetworkSection,
+    RunSection,
+    SamplerSection,
+    is_to_be_tuned,
+    read_study,
+    sampler_class,
+)
+from starlings.study.sections import Pairs, Section, Table, keys_of
+from starlings.study.sources import Moments, SiteFile, SiteFolder, Source, moments, standardisation
+from starlings.study.standardising import Standardisation
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study whose keys and types have been checked; its parts are made when asked for.
+
+    study = Study.read("hospitals.toml")
+    problem = study.make_problem()
+    network = study.make_network(problem.sites)
+    result = sample(problem, network, study.make_sampler(), **study.run_settings())
+    """
+
+    path: Path
+    model: ModelSection
+    data: DataSection
+    network: NetworkSection
+    sampler: SamplerSection
+    run: RunSection
+
+    @classmethod
+    def read(cls, path: str | Path) -> Study:
+        """Read a TOML file; an unknown key or a value of the wrong type is an error."""
+        return cls(Path(path), *read_study(Path(path)))
+
+    @property
+    def source(self) -> Source:
+        """The file or folder with the rows."""
+        if self.data.folder is not None:
+            return SiteFolder(self.path.parent / self.data.folder)
+        assert self.data.file is not None
+        assert self.data.site is not None
+        return SiteFile(self.path.parent / self.data.file, self.data.site)
+
+    def inputs(self) -> list[Path]:
+        """All files that the study is read from, which no output may replace."""
+        data = self.source.path
+        return [self.path, *(data.iterdir() if data.is_dir() else [data])]
+
+    def make_problem(
+        self, sites: Sequence[str] | None = None, share: Callable[[Moments], Moments] = dict
+    ) -> Problem:
+        """The model with the rows of all sites, or of some.
+
+        Args:
+            sites: the sites whose rows are read; all if None.
+            share: called with the moments of these sites, returns those of all sites. Needed for
+                `standardise` where other processes hold the other sites.
+        """
+        columns = [*self.model.covariates, self.model.outcome]
+        source, rows = self.source, self.source.read(columns, sites)
+        scale = self._standardisation(rows, share)
+        X = pd.concat(rows.values())[self.model.covariates]
+        y = pd.concat(rows.values())[self.model.outcome]
+        numbers = np.repeat(np.arange(len(rows)), [len(frame) for frame in rows.values()])
+        try:
+            X = X if scale is None else scale.of(X)
+            problem = self._regression(X, y, numbers, has_all_rows=sites is None)
+            return self._described(problem.renamed(list(rows)), scale)
+        except RowError as error:
+            site = list(rows)[numbers[error.row]]
+            place = source.place(site, int(y.index[error.row]))
+            raise ValueError(f"{error.text} in {place}.") from None
+
+    def _standardisation(
+        self, rows: Mapping[str, pd.DataFrame], share: Callable[[Moments], Moments]
+    ) -> Standardisation | None:
+        """The means and standard deviations of the covariates; None if they stay as they are."""
+        covariates = self.model.covariates
+        if not (self.model.standardise and covariates):
+            return None
+        local = {site: moments(frame[covariates]) for site, frame in rows.items()}
+        scale = standardisation(covariates, share(local), self.source.path)
+        return scale if self.model.intercept else scale.without_centring()
+
+    def _regression(
+        self, X: pd.DataFrame, y: pd.Series, sites: np.ndarray, has_all_rows: bool
+    ) -> Problem:
+        with warnings.catch_warnings():
+            if not has_all_rows:  # a column that is constant here may vary at other sites
+                warnings.simplefilter("ignore", ConstantColumnWarning)
+            settings = {"intercept": self.model.intercept, **self.model.options}
+            return MODELS[self.model.kind](X, y, sites, **settings)
+
+    def _described(self, problem: Problem, scale: Standardisation | None) -> Problem:
+        """The problem with what its results keep: where it comes from, and the units of `beta`."""
+        sections = {"model": asdict(self.model), "data": asdict(self.data)}
+        problem = problem.described(study=self.path.name, **sections)
+        if scale is None:
+            return problem
+        problem = problem.reporting(scale.report(self.model.intercept))
+        return problem.described(standardised=scale.record())
+
+    def make_network(self, sites: list[str]) -> Network:
+        """The network of the sites of the problem."""
+        section = Section(self.path, "network", {})
+        if self.network.graph is None:
+            return Network(_graph(section, sites, self.network.edges or []))
+        graph = GRAPHS[self.network.graph]
+        takes_size = "size" in inspect.signature(graph).parameters
+        size = [len(sites)] if takes_size else []
+        try:
+            return graph(*size, **self.network.options).matched_to(sites)
+        except ValueError as error:
+            hint = ' Two sites are a "path".' if len(sites) == 2 else ""
+            raise section.error(
+                f'graph = "{self.network.graph}" does not fit {len(sites)} sites: {error}{hint}'
+            ) from None
+
+    def make_sampler(self) -> Sampler | type[Sampler] | None:
+        """What [sampler] names, as `sample` takes it.
+
+        A sampler with its settings; a class, whose settings the agents choose; or None, where they
+        choose the class too.
+        """
+        if self.sampler.name is None:
+            return None
+        section = Section(self.path, "sampler", {"name": self.sampler.name})
+        chosen = sampler_class(section)
+        if is_to_be_tuned(chosen, self.sampler.options):
+            return chosen
+        return chosen(
+            **{
+                name: self._schedule(name, value) if isinstance(value, dict) else value
+                for name, value in self.sampler.options.items()
+            }
+        )
+
+    def _schedule(self, name: str, table: Table) -> Decay:
+        Section(self.path, f"sampler.{name}", table).check(keys_of(Decay))
+        return Decay(**table)
+
+    def run_settings(self, **overrides: Any) -> Table:
+        """Keywords for `sample`: those of [run], with every override that is not None."""
+        given = {name: value for name, value in overrides.items() if value is not None}
+        return {**self.run.options, **given}
+
+    def output_path(self) -> Path:
+        """`output` of [run], or else a file named after the study, in the current folder."""
+        if self.run.output is None:
+            return Path(f"{self.path.stem}.nc")
+        return self.path.parent / self.run.output
+
+
+def _graph(section: Section, sites: list[str], edges: Pairs) -> nx.Graph:
+    """A graph with a node for every site, whether or not an edge names it."""
+    graph: nx.Graph = nx.Graph()
+    graph.add_nodes_from(sites)
+    for edge in edges:
+        ends = [str(end) for end in edge]
+        if len(ends) != 2:
+            raise section.error(f"`edges` must be pairs of sites, got {edge}.")
+        for end in ends:
+            if end not in graph:
+                hint = nearest(end, sites)
+                raise section.error(f"`edges` names {end!r}, but the sites are {sites}.{hint}")
+        graph.add_edge(*ends)
+    return graph

@@ -1,0 +1,222 @@
+"""Tables of rows from CSV and Parquet files; a fault is told with its file, column and place.
+
+Places are lines of a CSV file as an editor counts them, and rows of a Parquet file from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from starlings.errors import nearest
+from starlings.problem.columns import Places, as_floats, as_rows, counted, described
+from starlings.problem.shards import lacks_label
+from starlings.study.csv_files import check_rows, header, lines_of
+
+PIECE = 100_000
+"""Rows of a CSV file that are read at once."""
+CSV: dict[str, Any] = {
+    "index_col": False,
+    "skipinitialspace": True,
+    "float_precision": "round_trip",  # older versions of pandas read a number only nearly
+    "low_memory": False,  # or a piece is read in pieces, of unlike kinds
+}
+"""How pandas reads a file that `csv_files` has looked through."""
+WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.0+)?")
+"""Without leading zeros: 01 is a label, not a number."""
+SEPARATORS = (";", "\t", "|")
+
+
+class ColumnError(ValueError):
+    """A table lacks a column, or has one that is not made of finite numbers."""
+
+
+class Selection(NamedTuple):
+    """The values of a column that wanted rows have."""
+
+    column: str
+    values: np.ndarray
+
+
+def read_rows(
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    is_wanted: np.ndarray | None = None,
+    site: Selection | None = None,
+    is_checked: bool = False,
+) -> pd.DataFrame:
+    """Some columns of some rows of a .csv or .parquet file, or all; the index numbers the rows.
+
+    Of a long table no more than a piece is in memory besides what is wanted. Of a Parquet file,
+    with `site`, only the parts that can have wanted rows are read. A file of which another column
+    was read just before need not be looked through for rows of a wrong length (`is_checked`).
+    """
+    source = _table(path)
+    names = column_names(source)
+    wanted = [name for name in names if name] if columns is None else list(columns)
+    check_columns(names, wanted, source)
+    if not is_checked:
+        number_of_rows(source)  # refuses rows of another length than the header
+    if _is_csv(source):
+        return _read_csv(source, names, wanted, is_wanted)
+    frame = _read_parquet(source, wanted, site)
+    rows = np.arange(len(frame)) if is_wanted is None else np.flatnonzero(is_wanted)
+    return frame.set_axis(rows, axis=0)
+
+
+def read_labels(path: str | Path, column: str) -> np.ndarray:
+    """The label of each row's site, of which every row has one.
+
+    Labels of a CSV file are text: 01 is not 1. White space around them does not count, and whole
+    numbers lose a decimal part of zeros if all labels are such numbers.
+    """
+    source = _table(path)
+    if _is_csv(source):
+        labels = _csv_labels(source, column)
+    else:
+        labels = read_rows(source, [column])[column].to_numpy()
+    missing = np.flatnonzero(lacks_label(labels))
+    if len(missing):
+        first = find_rows(source, missing[:1])
+        raise ValueError(
+            f"{source} names no site in column {column!r} in "
+            f"{counted(len(missing), first.described()[0])}; label or drop them. An entry such as "
+            f"NA names none.{first.note}"
+        )
+    return labels
+
+
+def number_of_rows(path: str | Path) -> int:
+    """How many rows a table has below its header, at least one."""
+    source = _table(path)
+    rows = check_rows(source) if _is_csv(source) else _parquet(source).metadata.num_rows
+    if rows == 0:
+        raise ValueError(f"{source} is empty; it needs a header and at least one row.")
+    return rows
+
+
+def column_names(path: str | Path) -> list[str]:
+    """The columns of a table, of which nothing else is read."""
+    source = _table(path)
+    return header(source) if _is_csv(source) else _parquet(source).schema_arrow.names
+
+
+def find_rows(path: str | Path, rows: np.ndarray) -> Places:
+    """Where rows, numbered from 0, are in a file."""
+    source = Path(path)
+    return Places("line", lines_of(source, rows)) if _is_csv(source) else as_rows(rows)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a name is that of a table that can be read."""
+    return path.suffix.lower() in (".csv", ".parquet")
+
+
+def _is_csv(source: Path) -> bool:
+    return source.suffix.lower() == ".csv"
+
+
+def _table(path: str | Path) -> Path:
+    source = Path(path)
+    if not is_table(source):
+        raise ValueError(
+            f"{source} is not a table that can be read: its name must end in .csv or .parquet."
+        )
+    if source.is_dir():
+        raise IsADirectoryError(f"{source} is a folder, not a table.")
+    if not source.is_file():
+        raise FileNotFoundError(f"no data file at {source}.")
+    return source
+
+
+def _read_csv(
+    source: Path, names: list[str], wanted: Sequence[str], is_wanted: np.ndarray | None
+) -> pd.DataFrame:
+    places = sorted(names.index(name) for name in wanted)
+    pieces = pd.read_csv(source, usecols=places, chunksize=PIECE, **CSV)
+    # The index of a piece are the numbers of its rows.
+    kept = [p if is_wanted is None else p[is_wanted[p.index]] for p in pieces]
+    return pd.concat(kept).set_axis([names[place] for place in places], axis=1)
+
+
+def _csv_labels(source: Path, column: str) -> np.ndarray:
+    """As text, without white space around it, and empty where there is none."""
+    names = column_names(source)
+    check_columns(names, [column], source)
+    number_of_rows(source)  # refuses rows of another length than the header
+    entries = pd.read_csv(source, usecols=[names.index(column)], dtype=str, **CSV).iloc[:, 0]
+    numbers, unique = pd.factorize(entries)
+    labels = [label.strip() for label in unique]
+    if all(WHOLE_NUMBER.fullmatch(label) for label in labels):
+        labels = [label.partition(".")[0] for label in labels]
+    return np.array([*labels, ""], object)[numbers]  # the last for number -1, a missing entry
+
+
+def _read_parquet(source: Path, wanted: Sequence[str], site: Selection | None) -> pd.DataFrame:
+    """Columns as they are stored, whether or not pandas would make one of them an index."""
+    import pyarrow.parquet
+
+    filters = None if site is None else [(site.column, "in", list(site.values))]
+    try:
+        table = pyarrow.parquet.read_table(
+            source, columns=list(wanted), filters=filters, partitioning=None
+        )
+        return table.to_pandas(ignore_metadata=True)
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise ValueError(f"{source} cannot be read as Parquet: {error}") from None
+
+
+def _parquet(source: Path) -> Any:
+    """The file, of which nothing but its description is read."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            f"reading {source} needs pyarrow; install it with `pip install 'starlings[parquet]'`."
+        ) from None
+    try:
+        return pyarrow.parquet.ParquetFile(source)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{source} cannot be read as Parquet: {error}") from None
+
+
+def check_columns(present: Iterable[str], columns: Sequence[str], source: str | Path) -> None:
+    """Refuse columns that the table does not have, or has twice."""
+    names = [str(name) for name in present]
+    absent = [name for name in columns if name not in names]
+    if absent:
+        hint = _other_separator(names) or nearest(absent[0], names)
+        raise ColumnError(f"{source} has no column {_listed(absent)}; it has {names}.{hint}")
+    twice = [name for name in columns if names.count(name) > 1]
+    if twice:
+        raise ColumnError(f"{source} has more than one column {_listed(twice)}; rename them.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _other_separator(names: Sequence[str]) -> str:
+    found = [mark for mark in SEPARATORS if len(names) == 1 and mark in names[0]]
+    return f" Columns have to be separated by commas, not by {found[0]!r}." if found else ""
+
+
+def numeric_columns(
+    frame: pd.DataFrame, columns: Sequence[str], source: str | Path
+) -> pd.DataFrame:
+    """The named columns of rows of a file as finite floats; all faults are told at once."""
+    check_columns(frame.columns, columns, source)
+    values, faults = {}, []
+    for name in columns:
+        values[name], own = as_floats(frame[name], f"column {name!r}")
+        faults += own
+    if faults:
+        rows = frame.index.to_numpy()
+        told = described(faults, lambda places: find_rows(source, rows[places]))
+        raise ColumnError(f"{source} has {told}")
+    return pd.DataFrame(values, index=frame.index)

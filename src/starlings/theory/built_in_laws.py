@@ -1,0 +1,159 @@
+"""The exact laws of this library's samplers on quadratic potentials, registered with `laws`.
+
+Notation: A adjacency, D = diag(degrees), L = D - A, L+ = D + A, W Metropolis weights, all acting on
+stacked vectors (a Kronecker product with the identity of the parameters), H = blockdiag(H_i).
+
+Consensus ADMM (C-ADMM, D-ADMMS, Midpoint D-ADMMS), with a noise n in the gradient. The state is
+(x, q) with duals p = U q, U a basis of the range of L, since the duals sum to zero.
+
+    (H + 2 rho D) y = rho L+ x - p + b - n,     p' = p + rho L y                           (1)
+    x' = y,   or reflected   x' = 2 y - D^-1 L+ x / 2                                      (2)
+
+The gradient-based samplers, with u = w (private noise) or u = 1 w / sqrt(N) with one w for all
+(coherent noise):
+
+    D-SGLD     x' = (W - eta H) x + eta b + sqrt(2 eta) u                                  (3)
+    D-SGHMC    v' = (1 - eta gamma) v - eta H x + eta b + sqrt(2 gamma eta) u,             (4)
+               x' = W x + eta v',          v ~ N(0, I) at the start
+    D-ULA      x' = (I - zeta_k L - alpha_k N H) x + alpha_k N b + sqrt(2 alpha_k N) u     (5)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD, DULA, MidpointADMMS
+from starlings.samplers.langevin import LangevinSampler
+from starlings.theory.laws import Stacked, register_law
+from starlings.theory.recursions import Law, Recursion
+
+CONNECTED = 1e-9
+"""Eigenvalues of L below this share of the largest, or below this number if that is under 1, are
+rounding errors of zero."""
+
+
+def _admm_law(
+    s: Stacked,
+    rho: float,
+    noise: np.ndarray,
+    readout: np.ndarray | None = None,
+    reflects: bool = False,
+) -> Law:
+    """Eqs. (1) and (2), reflected or not.
+
+    `noise` is a factor of the covariance of n, `readout` of that of the noise which only the
+    recorded draws have.
+    """
+    values, vectors = np.linalg.eigh(s.laplacian)
+    U = s.lift(vectors[:, values > CONNECTED * max(1.0, values[-1])])
+    L, D = s.lift(s.laplacian), s.lift(np.diag(s.degrees))
+    solve = np.linalg.inv(s.H + 2 * rho * D)
+    Lplus = 2 * D - L
+    from_x, from_q = rho * solve @ Lplus, -solve @ U  # (1)
+    dual = rho * U.T @ L
+    bottom = np.hstack([dual @ from_x, np.eye(U.shape[1]) + dual @ from_q])
+    factor = 2.0 if reflects else 1.0
+    mean = s.lift(np.diag(0.5 / np.maximum(s.degrees, 1))) @ Lplus if reflects else 0.0
+    top = np.hstack([factor * from_x - mean, factor * from_q])  # (2)
+    offset = np.concatenate([factor * solve @ s.b, dual @ solve @ s.b])
+    kick = np.vstack([-factor * solve @ noise, -dual @ solve @ noise])
+    step = Recursion(np.vstack([top, bottom]), offset, kick)
+    covariance = None if readout is None else readout @ readout.T
+    return Law.constant(s.shape, step, readout_covariance=covariance)
+
+
+@register_law(DADMMS)
+def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
+    """n = sqrt(2) D w, 2 sqrt(rho D) w, or 2 sqrt(rho / sum d) D 1 w with one w for all.
+
+    Curvature-matched noise adds H^1/2 w with a w for each agent, or H 1 w with one for all.
+    The half-noise output adds e = -n / (4 rho D) with a fresh n to the recorded draws.
+    """
+    rho, d = float(sampler.rho), s.degrees
+    if sampler.noise == "paper":
+        noise = s.lift(np.diag(np.sqrt(2) * d))
+    elif sampler.noise == "private":
+        noise = s.lift(np.diag(2 * np.sqrt(rho * d)))
+    else:
+        noise = _coherent_noise(s, rho)
+        if sampler.noise == "curvature":
+            values, vectors = np.linalg.eigh(s.H)
+            noise = np.hstack([noise, vectors * np.sqrt(np.maximum(values, 0))])
+        elif sampler.noise == "coherent-curvature":
+            noise = np.hstack([noise, s.H @ s.shared_noise])
+    if sampler.output != "half-noise":
+        return _admm_law(s, rho, noise)
+    return _admm_law(s, rho, noise, s.lift(np.diag(1 / (4 * rho * np.maximum(d, 1)))) @ noise)
+
+
+def _coherent_noise(s: Stacked, rho: float) -> np.ndarray:
+    """n = 2 sqrt(rho / sum d) D 1 w as a matrix that is applied to w."""
+    scale = 2 * np.sqrt(rho / max(s.degrees.sum(), 1.0))
+    return s.lift(np.diag(scale * s.degrees)) @ s.shared_noise
+
+
+@register_law(MidpointADMMS)
+def _midpoint_law(s: Stacked, sampler: MidpointADMMS) -> Law:
+    """Coherent noise of half the variance, reflected."""
+    rho = float(sampler.rho)
+    return _admm_law(s, rho, _coherent_noise(s, rho) / np.sqrt(2), reflects=True)
+
+
+@register_law(CADMM)
+def _cadmm_law(s: Stacked, sampler: CADMM) -> Law:
+    """Eq. (1) without noise."""
+    return _admm_law(s, float(sampler.rho), np.zeros((len(s.b), 1)))
+
+
+@register_law(DSGLD)
+def _dsgld_law(s: Stacked, sampler: DSGLD) -> Law:
+    eta = float(sampler.step_size)
+    kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
+    step = Recursion(s.lift(s.W) - eta * s.H, eta * s.b, kick)  # (3)
+    return Law.constant(s.shape, step, mean_only=_minibatches(sampler))
+
+
+@register_law(DSGHMC)
+def _dsghmc_law(s: Stacked, sampler: DSGHMC) -> Law:
+    eta, gamma = float(sampler.step_size), float(sampler.friction)
+    eye = np.eye(len(s.b))
+    x_to_v, v_to_v = -eta * s.H, (1 - eta * gamma) * eye  # (4)
+    transition = np.block([[s.lift(s.W) + eta * x_to_v, eta * v_to_v], [x_to_v, v_to_v]])
+    offset = np.concatenate([eta**2 * s.b, eta * s.b])
+    kick = np.sqrt(2 * gamma * eta) * _unit_noise(s, sampler)
+    step = Recursion(transition, offset, np.vstack([eta * kick, kick]))
+    return Law.constant(s.shape, step, rest_covariance=eye, mean_only=_minibatches(sampler))
+
+
+@register_law(DULA)
+def _dula_law(s: Stacked, sampler: DULA) -> Law:
+    size = s.shape[0]
+    L, eye, noise = s.lift(s.laplacian), np.eye(len(s.b)), _unit_noise(s, sampler)
+
+    def steps(k: int) -> list[float]:
+        return [float(step) for step in sampler.steps_at(k - 1)]
+
+    def recursion(k: int) -> Recursion:
+        alpha, zeta = steps(k)
+        transition = eye - zeta * L - alpha * size * s.H  # (5)
+        return Recursion(transition, alpha * size * s.b, np.sqrt(2 * alpha * size) * noise)
+
+    varies = steps(1) != steps(2)
+    return Law(s.shape, recursion, varies=varies, mean_only=_minibatches(sampler))
+
+
+def _unit_noise(s: Stacked, sampler: LangevinSampler) -> np.ndarray:
+    """u as a matrix that is applied to w: the average of u over the agents has variance 1/N."""
+    if sampler.noise == "private":
+        return s.private_noise
+    return s.shared_noise / np.sqrt(s.shape[0])
+
+
+def _minibatches(sampler: LangevinSampler) -> str | None:
+    """Why the law is that of the mean only; None with full gradients."""
+    if sampler.batch_size is None:
+        return None
+    return (
+        "exact laws are known for full gradients only, not for minibatches; leave `batch_size` "
+        f"{sampler.batch_size} out."
+    )

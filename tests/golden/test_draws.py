@@ -1,0 +1,47 @@
+"""Draws do not change: every case of `cases` against the draws kept in `draws.npz`.
+
+The file was written by version 0.1.0. A change of the numbers is a change of what users get for a
+seed: write the file anew (see `cases`) only where that is intended, and say so in the changelog.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.golden import cases
+
+KEPT = np.load(Path(__file__).with_name("draws.npz"))
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
+
+
+def assert_as_kept(found: np.ndarray, key: str, precision: str = "float64") -> None:
+    """Equal to the kept draws, in units of their largest entry."""
+    wanted = KEPT[key]
+    assert found.shape == wanted.shape
+    limit = TOLERANCE[precision] * np.abs(wanted).max()
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("case", cases.CASES, ids=lambda case: cases.name_of(*case))
+def test_draws_are_those_that_were_kept(case):
+    found = cases.drawn(cases.PROBLEMS[case[0]](), cases.NETWORKS[case[1]](), case)
+    assert_as_kept(found, cases.name_of(*case), precision=case[-1])
+
+
+@pytest.mark.parametrize("case", cases.TUNED, ids=lambda case: cases.name_of(*case))
+def test_draws_of_tuned_runs_are_those_that_were_kept(case):
+    assert_as_kept(cases.tuned(*case), cases.name_of("tuned", *case))
+
+
+def test_draws_of_a_resumed_run_are_those_that_were_kept(tmp_path):
+    assert_as_kept(cases.resumed(tmp_path), "resumed")
+
+
+def test_every_kept_case_is_compared():
+    names = [cases.name_of(*case) for case in cases.CASES]
+    names += [cases.name_of("tuned", *case) for case in cases.TUNED]
+    names += [cases.name_of("mpi", *case) for case in cases.CLUSTER]
+    assert sorted(KEPT.files) == sorted([*names, "resumed"])

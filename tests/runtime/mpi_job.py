@@ -1,0 +1,135 @@
+"""What the processes of an MPI job do for test_mpi.py: `-m tests.runtime.mpi_job WHAT OUTPUT`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+
+import starlings as st
+from starlings.runtime import loop
+from starlings.runtime.checkpoint import Checkpoint
+from starlings.runtime.divergence import Trouble
+from starlings.runtime.mpi.cluster import Cluster
+from starlings.samplers import PilotLength
+from tests.problems import unequal_linear_problem
+
+AGENTS, ROUNDS = 10, 200
+GRAPHS = {
+    "ring": lambda: st.Network.ring(AGENTS),
+    "star": lambda: st.Network.star(AGENTS),
+    "complete": lambda: st.Network.complete(AGENTS),
+    "power-law": lambda: st.Network(nx.barabasi_albert_graph(AGENTS, 2, seed=1)),
+}
+SAMPLERS = {
+    "dadmms": st.DADMMS(rho=2.0),
+    "paper": st.DADMMS(rho=2.0, noise="paper", output="iterate"),
+    "cadmm": st.CADMM(rho=2.0),
+    "dsgld": st.DSGLD(step_size=0.002, batch_size=2),
+    "dsghmc": st.DSGHMC(step_size=0.01, friction=7.0, batch_size=2),
+    "dula": st.DULA(step_size=0.002, consensus_step=0.05),
+}
+OTHERS = {
+    "midpoint": st.MidpointADMMS(rho=2.0),
+    "metropolis": st.Metropolis(0.3, flood_rounds=AGENTS, decision="sum"),
+}
+CASES = {
+    "all": [("linear", sampler, graph) for sampler in SAMPLERS for graph in GRAPHS],
+    "each": [
+        ("linear", sampler, list(GRAPHS)[i % len(GRAPHS)]) for i, sampler in enumerate(SAMPLERS)
+    ],
+    "some": [
+        ("logistic", "dadmms", "power-law"),
+        ("linear", "dsghmc", "star"),
+    ],
+    "one": [("linear", "paper", "power-law")],
+    "others": [("linear", "midpoint", "ring"), ("linear", "metropolis", "ring")],
+}
+LENGTHS = {"draws": 20, "thin": 10, "burn_in": 0, "chains": 2, "seed": 7}
+
+
+def problem_of(kind: str) -> st.Problem:
+    """A regression with unequal shards: from 2 to 38 rows."""
+    rng = np.random.default_rng(0)
+    sites = np.repeat(np.arange(AGENTS), 2 + 4 * np.arange(AGENTS))
+    X = rng.normal(size=(len(sites), 3))
+    if kind == "linear":
+        y = X.sum(axis=1) + rng.normal(size=len(sites))
+        return st.models.linear_regression(X, y, sites, noise_std=1.0, intercept=False)
+    y = rng.random(len(sites)) < 1 / (1 + np.exp(-X.sum(axis=1)))
+    return st.models.logistic_regression(X, y.astype(float), sites, intercept=False)
+
+
+def draws_of(problem: st.Problem, network: st.Network, sampler: str) -> st.Result:
+    """The same run for every number of processes."""
+    how = {"progress": False, "check": False}
+    if sampler in OTHERS:
+        how |= {"precision": "float32", "initial": np.full(3, 0.5)}
+    return st.sample(problem, network, {**SAMPLERS, **OTHERS}[sampler], **LENGTHS, **how)
+
+
+def placed(cluster: Cluster, problem: st.Problem, network: st.Network):
+    """A problem and a network as one process sees them."""
+    network = network.matched_to(problem.sites)
+    network = cluster.place(network, cluster.partition(network, problem.num_rows))
+    local = {site: problem.shards[site] for site in network.local_names}
+    return problem._like(local, None).part_of(problem.sites), network
+
+
+def compare(cluster: Cluster, what: str, output: Path) -> None:
+    """Every case, into one file."""
+    found = {}
+    for kind, sampler, graph in CASES[what]:
+        problem, network = placed(cluster, problem_of(kind), GRAPHS[graph]())
+        result = draws_of(problem, network, sampler)
+        if cluster.is_first:
+            found[f"{kind} {sampler} {graph}"] = result.posterior["beta"].values
+    if cluster.is_first:
+        np.savez(output, **found)
+
+
+def fail(cluster: Cluster, what: str, output: Path) -> None:
+    """A process that raises, or that is killed, in the midst of a run."""
+    save, saved = Checkpoint.save, []
+
+    def save_and_fail(self, *arguments):
+        save(self, *arguments)
+        saved.append(1)
+        if len(saved) == 2 and self.rank == 1:
+            if what != "raised":
+                os.kill(os.getpid(), getattr(signal, what))
+            raise OSError("no more room")
+
+    if what != "resumed":
+        Checkpoint.save = save_and_fail
+    problem, network = placed(cluster, unequal_linear_problem(), st.Network.ring(6))
+    options = {"checkpoint": f"{output}.run", "checkpoint_every": 40, "output": output}
+    st.sample(problem, network, SAMPLERS["paper"], **LENGTHS, **options, resume=True, check=False)
+
+
+def diverge(cluster: Cluster, what: str, output: Path) -> None:
+    """A pilot that diverges at one process: all of them turn to Metropolis."""
+    seen, st.Metropolis.pilot = loop.first_trouble, PilotLength(16, 400, 20)
+
+    def once(*arguments):
+        loop.first_trouble = seen
+        return Trouble(3, "diverged") if cluster.rank == 1 else None
+
+    loop.first_trouble = once
+    problem, network = placed(cluster, problem_of("linear"), st.Network.ring(AGENTS))
+    st.sample(problem, network, draws=4, chains=2, burn_in=20, thin=20, output=output)
+
+
+if __name__ == "__main__":
+    what, output = sys.argv[1], Path(sys.argv[2])
+    with Cluster() as cluster:
+        if what in CASES:
+            compare(cluster, what, output)
+        else:
+            (diverge if what == "diverged" else fail)(cluster, what, output)
+    print(json.dumps({"rank": cluster.rank}))

@@ -1,0 +1,96 @@
+"""Groups of agents change what is computed, never what is drawn."""
+
+import jax
+import numpy as np
+import pytest
+
+import starlings as st
+from starlings.problem.agent import Agent
+from starlings.problem.shards import rounded, stacked
+from starlings.runtime import buckets, loop
+from starlings.runtime.buckets import Groups, each, grouped
+from starlings.runtime.recording import Schedule
+from starlings.sampling import start_positions
+
+SIZES = (3, 90, 4, 100, 5, 17, 2)
+
+
+def unequal_logistic(sizes=SIZES, dim=3):
+    rng = np.random.default_rng(0)
+    sites = np.repeat(np.arange(len(sizes)), sizes)
+    X = rng.normal(size=(len(sites), dim))
+    return st.models.logistic_regression(X, rng.integers(0, 2, len(sites)), sites, intercept=False)
+
+
+def test_long_shards_get_a_group_of_their_own():
+    with jax.enable_x64(True):
+        agents = unequal_logistic().agents(st.Network.ring(len(SIZES)))
+        groups = grouped(agents)
+        assert isinstance(groups, Groups)
+        members = [np.asarray(group).tolist() for group in groups.members]
+        assert members == [[3, 1], [5, 4, 2, 0, 6]]
+        for group, numbers in zip(groups.groups, members, strict=True):
+            assert group.row_weights.shape[1] == rounded(max(SIZES[i] for i in numbers))
+
+
+def test_like_shards_and_quadratics_stay_together():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    linear = st.models.linear_regression(X, X[:, 0], [0] * 99 + [1], noise_std=1.0, intercept=False)
+    with jax.enable_x64(True):
+        assert isinstance(grouped(unequal_logistic((50, 60, 70)).agents()), Agent)
+        assert isinstance(grouped(linear.agents()), Agent)
+
+
+SAMPLERS = [
+    st.DADMMS(2.0),
+    st.DADMMS(2.0, noise="private"),
+    st.DADMMS(2.0, noise="curvature", output="iterate"),
+    st.MidpointADMMS(2.0),
+    st.Metropolis(0.3, 2, "sum"),
+    st.DSGLD(1e-3, batch_size=2),
+    st.DSGHMC(1e-3, friction=5.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "dim"),
+    [(sampler, 3) for sampler in SAMPLERS[:2] + SAMPLERS[4:]]
+    + [pytest.param(sampler, 3, marks=pytest.mark.slow) for sampler in SAMPLERS[2:4]]
+    + [pytest.param(sampler, 12, marks=pytest.mark.slow) for sampler in SAMPLERS[1:3]],
+    ids=str,
+)
+def test_draws_are_the_same_with_and_without_groups(sampler, dim, monkeypatch):
+    """With noise drawn ahead, and drawn by every agent for itself."""
+    problem, network = unequal_logistic(dim=dim), st.Network.star(len(SIZES))
+
+    def draws():
+        with jax.enable_x64(True):
+            start = start_positions(problem, sampler, None, 2, 0, np.float64)
+            plan = Schedule(draws=20, burn_in=5, thin=2)
+            agents = problem.agents(network)
+            return loop.run(sampler, agents, network, start, 3, plan).joined().position
+
+    in_groups = draws()
+    monkeypatch.setattr(buckets, "WORTH", np.inf)
+    monkeypatch.setattr(loop, "noise_ahead", lambda *_: loop.NOTHING)
+    loop.advance.clear_cache()
+    np.testing.assert_allclose(draws(), in_groups, rtol=1e-10, atol=1e-12)
+
+
+def test_each_agent_meets_its_own_entry():
+    with jax.enable_x64(True):
+        agents = unequal_logistic().agents()
+        numbers = np.arange(len(SIZES))
+        pairs = each(grouped(agents), lambda agent, i: (agent.index, agent.num_rows, i), numbers)
+    np.testing.assert_array_equal(pairs[0], numbers)
+    np.testing.assert_array_equal(pairs[1], SIZES)
+    np.testing.assert_array_equal(pairs[2], numbers)
+
+
+def test_lengths_are_rounded_up_by_an_eighth_at_most():
+    for length in (1, 7, 15, 16, 17, 50, 200, 1000, 12345):
+        assert length <= rounded(length) <= 1.125 * length + 1
+    assert {rounded(length) for length in range(49, 53)} == {52}
+    rows, weights = stacked([{"y": np.arange(3.0)}, {"y": np.arange(10.0, 15.0)}])
+    np.testing.assert_array_equal(rows["y"][0], [0, 1, 2, 0, 0])
+    np.testing.assert_array_equal(weights.sum(axis=1), [3, 5])

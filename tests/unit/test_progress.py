@@ -1,0 +1,176 @@
+"""What a run tells of itself: lines in a log, a bar on a terminal, nothing where it is unwanted."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+import starlings as st
+from starlings.system import progress
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only moves when it is told to."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+
+    def wait(seconds: float) -> None:
+        now[0] += seconds
+
+    return wait
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal of so many columns in the place of stderr."""
+
+    def made(columns: int, encoding: str = "utf-8") -> io.TextIOWrapper:
+        stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        stream.isatty = lambda: True
+        for name, value in (("COLUMNS", str(columns)), ("TERM", "xterm"), ("LINES", "25")):
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "stderr", stream)
+        return stream
+
+    return made
+
+
+def seen_on(stream: io.TextIOWrapper) -> list[str]:
+    """What was on the last lines of a terminal, one after the other, without colours."""
+    stream.flush()
+    text = stream.buffer.getvalue().decode(stream.encoding)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    return [line.rstrip() for line in re.split(r"[\r\n]+", plain) if line.strip()]
+
+
+def test_a_log_has_a_line_at_once_then_every_ten_seconds_and_one_at_the_end(clock, capsys):
+    with progress.counted("sampling", 1000, True) as report:
+        assert capsys.readouterr().err == "sampling: 1,000 rounds\n"
+        clock(4)
+        report(100, 0.5)  # rounds are compiled before the first report
+        clock(5.9)
+        report(250, 0.5)
+        assert capsys.readouterr().err == ""
+        clock(0.1)
+        report(280, 0.25)
+        line = capsys.readouterr().err
+        assert line == "sampling: 280 of 1,000 rounds, 30/s, 24 s left, disagreement 0.25\n"
+        clock(9.9)
+        report(580, 0.25)
+        assert capsys.readouterr().err == ""
+        clock(70.1)
+        report(1000, 0.125)
+    last = capsys.readouterr().err
+    assert last == "sampling: 1,000 of 1,000 rounds in 1:30, disagreement 0.125\n"
+
+
+def test_the_speed_of_a_resumed_run_is_that_of_its_new_rounds(clock, capsys):
+    with progress.counted("sampling", 10_000, True) as report:
+        report(9000, 1.0)
+        clock(20)
+        report(9040, 1.0)
+    assert "9,040 of 10,000 rounds, 2/s, 8:00 left" in capsys.readouterr().err
+
+
+def test_what_was_done_before_is_said(capsys):
+    with progress.counted("calibrating", 9, True, "replications", done=4):
+        pass
+    assert "calibrating: 9 replications, of which 4 are done" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wanted", [False, None])
+def test_nothing_is_said_off_a_terminal_unless_wanted(wanted, capsys):
+    progress.say("words", wanted)
+    with progress.stage("stage", wanted), progress.counted("count", 3, wanted) as report:
+        assert report is None
+    assert capsys.readouterr() == ("", "")
+
+
+def test_nothing_is_said_where_stderr_is_closed(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    for wanted in (True, None):
+        progress.say("words", wanted)
+        with progress.stage("stage", wanted), progress.counted("count", 3, wanted) as report:
+            assert report is None
+    assert capsys.readouterr().out == ""
+
+
+def test_a_stage_says_when_it_begins_and_how_long_it_took(clock, capsys):
+    with progress.stage("tuning", True):
+        assert capsys.readouterr().err == "tuning ...\n"
+        clock(3.25)
+    assert capsys.readouterr().err == "tuning: done in 3.2 s.\n"
+
+
+@pytest.mark.parametrize(("columns", "has_bar"), [(120, True), (80, True), (60, False)])
+def test_a_bar_shows_whole_numbers_on_any_terminal(columns, has_bar, terminal, clock):
+    stream = terminal(columns)
+    with progress.counted("sampling", 32_500) as report:
+        report(100, 0.00123)
+        clock(2)
+        report(20_180, 0.00123)
+    last = seen_on(stream)[-1]
+    assert last.startswith("sampling")
+    assert "20,180/32,500 rounds, 10,040/s, 1.2 s left" in last
+    assert "…" not in last
+    assert ("━" in last, "apart 0.00123" in last) == (has_bar, has_bar)
+    assert max(map(len, seen_on(stream))) <= columns
+
+
+def test_a_terminal_without_unicode_has_a_bar_and_a_spinner(terminal):
+    stream = terminal(80, "ascii")
+    with progress.stage("tuning"):
+        pass
+    with progress.counted("sampling", 10) as report:
+        report(5, 1.0)
+    words = " ".join(seen_on(stream))
+    assert "tuning" in words
+    assert "5/10 rounds" in words
+
+
+def problem() -> st.Problem:
+    shards = {"a": {"y": [1.0, 2.0]}, "b": {"y": [3.0]}, "c": {"y": [0.0, 1.5]}}
+    return st.Problem(
+        lambda p, row: -0.5 * (row["y"] - p["mean"]) ** 2,
+        lambda p: -0.5 * p["mean"] ** 2,
+        {"mean": ()},
+        shards,
+    )
+
+
+LENGTHS = {"draws": 5, "chains": 2, "burn_in": 3, "thin": 2, "check": False}
+
+
+def test_a_tuned_run_says_what_it_does_in_order(capsys):
+    st.sample(problem(), st.Network.path(3), **LENGTHS, progress=True)
+    out, err = capsys.readouterr()
+    lines = [re.sub(r" in [\d.]+ s", " in T", line) for line in err.splitlines()]
+    assert out == ""
+    assert lines[0] == (
+        "5 rows at 3 sites, 1 parameter, 2 links; the agents tune their sampler; "
+        "2 chains of 5 draws"
+    )
+    assert lines[1:3] == [
+        "tuning: mode and scale of the posterior ...",
+        "tuning: mode and scale of the posterior: done in T.",
+    ]
+    assert lines[3] == "tuning, pilot run 1: 750 rounds"
+    assert lines[4].startswith("tuning, pilot run 1: 750 of 750 rounds in T, disagreement ")
+    assert lines[-3].startswith("tuned in ")
+    assert lines[-2] == "sampling: 13 rounds"
+    assert lines[-1].startswith("sampling: 13 of 13 rounds in T, disagreement ")
+
+
+def test_a_run_with_a_given_sampler_names_it(capsys):
+    st.sample(problem(), st.Network.path(3), st.DADMMS(5.0), **LENGTHS, progress=True)
+    assert "2 links; D-ADMMS; 2 chains" in capsys.readouterr().err.splitlines()[0]
+
+
+@pytest.mark.parametrize("wanted", [False, None])
+def test_python_is_silent_off_a_terminal(wanted, capsys):
+    st.sample(problem(), st.Network.path(3), **LENGTHS, progress=wanted)
+    assert capsys.readouterr() == ("", "")

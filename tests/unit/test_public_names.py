@@ -1,0 +1,70 @@
+"""The names of the package itself: what is public, that it loads lazily, and what has moved."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+
+import starlings
+from starlings import errors
+
+TO_WRITE_A_SAMPLER = {
+    "Agent",
+    "Card",
+    "Inbox",
+    "Info",
+    "PilotLength",
+    "PositionState",
+    "Round",
+    "Sampler",
+    "UnitPosterior",
+    "choice",
+    "no_info",
+    "pytree",
+    "testing",
+}
+
+
+def test_every_public_name_can_be_used_and_is_listed():
+    assert dir(starlings) == starlings.__all__ == sorted(starlings.__all__)
+    for name in starlings.__all__:
+        assert getattr(starlings, name) is getattr(starlings, name)
+
+
+def test_what_a_sampler_is_written_with_is_public():
+    assert set(starlings.__all__) >= TO_WRITE_A_SAMPLER | {"tune", "Tuning", "Communicator"}
+
+
+def test_every_error_and_warning_is_public():
+    classes = inspect.getmembers(errors, inspect.isclass)
+    public = {name for name, found in classes if issubclass(found, Exception)}
+    assert public <= set(starlings.__all__)
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse(inspect.getsource(starlings))
+    guarded = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.asname for node in guarded.body for alias in node.names}
+    assert seen == set(starlings.__all__) - {"__version__"}
+
+
+def test_the_package_says_that_it_is_typed():
+    assert files("starlings").joinpath("py.typed").is_file()
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    program = "import starlings, sys; print('jax' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False False\n"
+
+
+def test_unknown_and_old_names():
+    with pytest.raises(AttributeError, match=r"module 'starlings' has no attribute 'smaple'$"):
+        starlings.smaple  # noqa: B018
+    with pytest.raises(AttributeError, match=r"since version 0.2 it is starlings\.runtime$"):
+        starlings.runtimes  # noqa: B018

@@ -1,0 +1,225 @@
+"""A result as a table and as JSON: right numbers, readable on any terminal, for any program."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+import starlings as st
+from starlings.cli import app
+from starlings.results import summary
+from starlings.results.summary import Summary
+
+LONG = "days since the last admission to any of the hospitals of this study"
+LABELS = ["age", LONG, "体重"]
+FILE = Path("draws.nc")
+
+
+def made(values: np.ndarray, **more: np.ndarray) -> st.Result:
+    """A result with the draws `beta` (chain, draw, agent, label) and more parameters."""
+    chains, draws, agents = values.shape[:3]
+    coordinates = {"chain": range(chains), "draw": range(draws), "beta_dim_0": LABELS}
+    coordinates["agent"] = [f"site {i}" for i in range(agents)]
+    dims = ["chain", "draw", "agent"]
+    posterior = xr.Dataset({"beta": ([*dims, "beta_dim_0"], values)}, coords=coordinates)
+    for name, other in more.items():
+        posterior[name] = (dims, other)
+    sent = np.broadcast_to(np.arange(1, agents + 1) * 100, (chains, draws, agents))
+    stats = {"disagreement": (dims[:2], np.full((chains, draws), 0.25))}
+    stats |= {"messages_sent": (dims, sent), "bytes_sent": (dims, 24 * sent)}
+    attributes = {
+        "inference_library": "starlings",
+        "inference_library_version": "1.2.3",
+        "sampler": "DADMMS",
+        "sampler_settings": '{"rho": 5.0}',
+        "seed": 7,
+        "precision": "float64",
+        "burn_in": 50,
+        "thin": 2,
+    }
+    groups = {"posterior": posterior, "sample_stats": xr.Dataset(stats)}
+    return st.Result(
+        xr.DataTree.from_dict({n: group.assign_attrs(attributes) for n, group in groups.items()})
+    )
+
+
+@pytest.fixture
+def result() -> st.Result:
+    random = np.random.default_rng(0)
+    noise = random.normal(size=(4, 200, 3, 3))
+    return made(noise * [0.1, 0.0123, 2000.0] + [1.0, 1234.5678, 50_000.0])
+
+
+def cells_of(text: str, name: str) -> list[str]:
+    """The numbers beside a name, or below it."""
+    lines = text.splitlines()
+    (row,) = (i for i, line in enumerate(lines) if line.startswith(name))
+    return lines[row].removeprefix(name).split() or lines[row + 1].split()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_table_fits_and_has_every_name_and_number(result, width):
+    text = Summary(result, FILE).table(width)
+    assert all(len(line) <= width for line in text.splitlines() if LONG not in line)
+    for k, label in enumerate(LABELS):
+        name = f"beta[{label}]"
+        cells = cells_of(text, name)
+        draws = result.posterior.beta.values[..., k]
+        numbers = [draws.mean(), draws.std(), *np.quantile(draws, (0.05, 0.95))]
+        np.testing.assert_allclose(
+            [float(cell) for cell in cells[:4]], numbers, atol=0.01 * draws.std()
+        )
+        assert len(cells) == 8
+    is_beside = cells_of(text, "beta[age]")[0] in text.splitlines()[2]
+    assert is_beside == (width >= 80)
+
+
+def test_digits_are_those_that_the_spread_leaves_meaningful():
+    assert [summary._number(x, 0.0123) for x in (1234.5678, -0.5, 0.0)] == [
+        "1234.5678",
+        "-0.5000",
+        "0.0000",
+    ]
+    assert summary._number(51_234.6, 2000.0) == "51235"
+    assert summary._number(1.5e-9, 3.1e-10) == "1.5e-09"
+    assert summary._number(2.5e12, 3.1e10) == "2.5e+12"
+    assert summary._number(2.5, 0.0) == "2.5"
+    assert summary._number(np.nan, np.nan) == "-"
+
+
+def test_the_worst_agent_is_shown(result):
+    """One agent's chains are apart, another's means: the table tells of both."""
+    values = result.posterior.beta.values.copy()
+    values[0, :, 1, 0] += 1.0  # ten sd
+    text = Summary(made(values), FILE).table(120)
+    rhat, bulk, _, apart = (float(cell) for cell in cells_of(text, "beta[age]")[4:])
+    assert rhat > 1.5
+    assert bulk < 10
+    means = values[..., 0].mean(axis=(0, 1))
+    assert apart == pytest.approx(np.ptp(means) / values[..., 0].std(), abs=5e-4)
+
+
+def test_derived_quantities_are_listed(result):
+    extra = made(result.posterior.beta.values, odds=result.posterior.beta.values[..., 0])
+    shown = Summary(extra, FILE)
+    assert cells_of(shown.table(100), "odds") == cells_of(shown.table(100), "beta[age]")
+
+
+def test_the_run_and_the_verdict_are_told(result):
+    text = Summary(result, FILE).as_text(200)
+    assert "DADMMS: 4 chains of 200 draws at 3 agents, 450 rounds, seed 7, starlings 1.2.3" in text
+    assert "Disagreement 0.25" in text
+    assert "sent 100 to 300 messages and 2,400 to 7,200 bytes in each chain" in text
+    assert "Draws saved to draws.nc" in text
+    assert text.endswith(str(result.check()))
+
+
+def test_without_arviz_the_rest_is_there_and_a_hint(result, monkeypatch):
+    whole = Summary(result, FILE).table(120)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    bare = Summary(result, FILE)
+    text = bare.as_text(200)
+    assert "R-hat" in whole
+    assert "ESS" not in text
+    assert "R-hat and effective draws need ArviZ: `pip install 'starlings[arviz]'`." in text
+    with_arviz, without = cells_of(whole, "beta[age]"), cells_of(text, "beta[age]")
+    assert without == with_arviz[:4] + with_arviz[-1:]
+    assert "rhat" not in bare.record()["parameters"][0]
+
+
+def test_of_many_agents_the_most_suspicious_is_examined(result, monkeypatch):
+    values = result.posterior.beta.values.copy()
+    values[0, :, 1, 0] += 1.0
+    whole = Summary(made(values), FILE).parameters
+    monkeypatch.setattr(summary, "MOST_EXAMINED", 8)  # of 9
+    quick = Summary(made(values), FILE).parameters
+    assert quick["rhat"].iloc[0] == whole["rhat"].iloc[0]
+    assert quick["rhat_agent"].iloc[0] == "site 1"
+    assert np.all(quick["ess_bulk"] >= whole["ess_bulk"])
+
+
+def strictly(text: str) -> dict:
+    """JSON as other programs read it: without NaN and infinities."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_json_has_all_numbers(result):
+    told = strictly(Summary(result, FILE).as_json())
+    first, draws = told["parameters"][0], result.posterior.beta.values[..., 0]
+    assert [p["name"] for p in told["parameters"]] == [f"beta[{label}]" for label in LABELS]
+    assert first["mean"] == pytest.approx(draws.mean(), rel=1e-12)
+    assert first["sd"] == pytest.approx(draws.std(), rel=1e-12)
+    levels = {float(level): value for level, value in first["quantiles"].items()}
+    np.testing.assert_allclose(list(levels.values()), np.quantile(draws, list(levels)))
+    table = result.check().table.iloc[0]
+    for name, column in (("rhat", "rhat"), ("ess_bulk", "ess_bulk"), ("agents_apart", "apart")):
+        assert first[name] == table[column]
+    assert told["run"] == {
+        "version": "1.2.3",
+        "sampler": "DADMMS",
+        "sampler_settings": {"rho": 5.0},
+        "tuned": False,
+        "agents": 3,
+        "chains": 4,
+        "draws": 200,
+        "rounds": 450,
+        "burn_in": 50,
+        "thin": 2,
+        "seed": 7,
+        "precision": "float64",
+        "disagreement": 0.25,
+        "messages": {"least": 100, "most": 300},
+        "bytes": {"least": 2400, "most": 7200},
+        "output": "draws.nc",
+    }
+    check = result.check()
+    verdict = {"ok": check.ok, "problems": check.problems, "verdict": str(check)}
+    assert told["check"] == verdict
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 50), (4, 3)])
+def test_json_of_a_trial_has_null_for_what_is_unknown(size, result, capsys):
+    few = made(result.posterior.beta.values[: size[0], : size[1]])
+    told = strictly(Summary(few, FILE).as_json())
+    assert told["parameters"][0]["rhat"] is None
+    assert not told["check"]["ok"]
+    assert cells_of(Summary(few, FILE).table(120), "beta[age]")[4] == "-"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_show_prints_a_saved_result_again(result, tmp_path):
+    saved = result.save(tmp_path / "draws.nc")
+    plain = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["show", str(saved)])
+    assert plain.exit_code == 0
+    assert plain.stdout == Summary(result, saved).as_text(100) + "\n"
+    assert plain.stderr.startswith("examining the draws")
+    as_json = CliRunner().invoke(app, ["show", "-q", "--json", str(saved)])
+    assert (as_json.exit_code, as_json.stderr) == (0, "")
+    assert strictly(as_json.stdout) == Summary(result, saved).record()
+
+
+def test_an_output_without_the_letters_has_question_marks(result, tmp_path):
+    saved = result.save(tmp_path / "draws.nc")
+    outcome = CliRunner(charset="latin-1").invoke(app, ["show", str(saved)])
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "beta[??]" in outcome.stdout
+
+
+def test_a_file_of_another_program_is_refused(result, tmp_path):
+    foreign = tmp_path / "foreign.nc"
+    xr.DataTree.from_dict({"posterior": result.posterior.drop_attrs()}).to_netcdf(foreign)
+    outcome = CliRunner().invoke(app, ["show", str(foreign)])
+    assert outcome.exit_code == 1
+    assert outcome.stdout == ""
+    assert outcome.stderr.startswith("Error: ")
+    assert "starlings did not write it" in outcome.stderr
