@@ -47,6 +47,12 @@ class Agent:
     log_prior: Callable[..., jax.Array] = field(metadata={"static": True})
     """x -> log-density, with the log-determinant of the constraints."""
 
+    @property
+    def share(self) -> jax.Array:
+        """The part of the posterior that is this agent's: d_i / sum_j d_j, or 1/N without edges."""
+        by_degree = self.degree / jnp.maximum(self.total_degree, 1)
+        return jnp.where(self.total_degree > 0, by_degree, 1 / self.num_agents)
+
     def potential(self, z: jax.Array) -> jax.Array:
         """f_i(z), eq. (1) or (2)."""
         if self.quadratic is not None:

@@ -11,7 +11,8 @@ are used again: one exchange a round. The laws of the noise, with w ~ N(0, I):
 
     paper      n_i = sqrt(2) d_i w_i                     w_i drawn by each agent    (3)
     private    n_i = 2 sqrt(rho d_i) w_i                 w_i drawn by each agent    (4)
-    coherent   n_i = 2 d_i sqrt(rho / sum_j d_j) w       one w for all              (5)
+    coherent   n_i = 2 s_i sqrt(rho sum_j d_j) w         one w for all,             (5)
+               with the share s_i = d_i / sum_j d_j of agent i
     curvature  n_i = (5) + R_i w_i,  R_i R_i' = Hess f_i(x_i), with private w_i     (7)
     coherent-curvature   n_i = (5) + Hess f_i(x_i) v,   one v ~ N(0, I) for all     (8)
 
@@ -148,8 +149,7 @@ class DADMMS(Sampler):
 
 def coherent_noise(rho, agent: Agent, round: Round, like: jax.Array) -> jax.Array:
     """Eq. (5)."""
-    share = jnp.sqrt(_per_degree(rho, agent.total_degree))
-    return 2 * agent.degree * share * round.shared_noise(like)  # (5)
+    return 2 * agent.share * jnp.sqrt(rho * agent.total_degree) * round.shared_noise(like)  # (5)
 
 
 def _curvature_noise(agent: Agent, round: Round, position: jax.Array) -> jax.Array:

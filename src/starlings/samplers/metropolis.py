@@ -216,9 +216,7 @@ class Metropolis(Sampler):
 
 def _energy(agent: Agent, x: jax.Array) -> jax.Array:
     """Eq. (2), infinite where the potential is not a number: a chain that starts there leaves."""
-    by_degree = agent.degree / jnp.maximum(agent.total_degree, 1)
-    share = jnp.where(agent.total_degree > 0, by_degree, 1 / agent.num_agents)
-    energy = agent.potential(x) - share * (x @ x) / 2
+    energy = agent.potential(x) - agent.share * (x @ x) / 2
     return jnp.where(jnp.isnan(energy), jnp.inf, energy)
 
 

@@ -159,8 +159,7 @@ def proximal_point(
     cancelling = jnp.abs(linear @ start) + curvature * (start @ start)
     expected = None
     if agent.frame is not None and not agent.has_structure:
-        share = agent.degree / jnp.maximum(agent.total_degree, 1)
-        expected = jnp.where(share > 0, share, 1 / agent.num_agents) + curvature
+        expected = agent.share + curvature
     return minimise(Objective(value, derivatives), start, cancelling, expected)
 
 

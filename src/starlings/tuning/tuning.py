@@ -276,7 +276,7 @@ def even_shares(gossip: Gossip, agents: Agent) -> tuple[np.ndarray, np.ndarray]:
     origin = np.zeros(agents.frame.centre.shape[1])
     own = _, own_gradient, own_hessian = derivatives_at(agents, origin)
     _, gradient, hessian = summed(gossip, own)
-    share = np.asarray(agents.degree) / np.asarray(agents.total_degree)
+    share = np.asarray(agents.share)
     slope = own_gradient - share[:, None] * gradient
     shares = share.reshape(-1, *[1] * hessian.ndim)
     return slope, own_hessian - shares * hessian
