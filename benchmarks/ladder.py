@@ -1,4 +1,4 @@
-"""What the rungs of the ladder cost and how right they are: `python -m benchmarks.ladder`.
+"""What the rungs of the ladder cost and how right they are: `python -m benchmarks ladder`.
 
 Three posteriors are tuned and sampled at every rung (see `starlings.tuning.ladder`). Of all agents
 and parameters, against the exact mean and standard deviation, the worst figure is kept:
@@ -19,7 +19,6 @@ one set of rows that is divided among more and more sites, with and without even
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import time
@@ -38,6 +37,8 @@ from starlings.research.paper.data import linear_problem
 from starlings.samplers.metropolis import change_of_energy
 from starlings.tuning import EXACTNESS, Tuning, tune
 from starlings.tuning.pilot import warm_up
+
+from .choosing import chosen
 
 RUNGS = tuple(rung for rung in EXACTNESS if rung != "auto")
 CHAINS, BATCHES = 20, 2
@@ -95,24 +96,27 @@ CASES: dict[str, Callable[[], tuple[st.Problem, st.Network]]] = {
 }
 
 
-def main() -> None:
-    """Measure every rung of every case, and write ladder.json and ladder.md."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("output/ladder"), help="a folder")
-    parser.add_argument("--effective-draws", type=int, default=20_000, help="about, of each row")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
+def run(output: Path, *, cases: str | None = None, effective_draws: int = 20_000) -> Path:
+    """Measure every rung of every case, and write ladder.json and ladder.md.
+
+    Args:
+        output: the folder of both files, made if it does not exist.
+        cases: names of `CASES`, separated by commas; all of them if None.
+        effective_draws: the number of effective draws of each row, approximately.
+    """
+    names = chosen("cases", cases, CASES)
+    output.mkdir(parents=True, exist_ok=True)
     ballots = [ballot(sites, tilted) for tilted in (True, False) for sites in SITES]
     print(table(BALLOT_COLUMNS, ballots))
     rows = []
-    for name in arguments.cases:
-        rows += measure(name, arguments.effective_draws)
+    for name in names:
+        rows += measure(name, effective_draws)
         print(ladder_table(rows[-len(RUNGS) :]))
     results = {"ladder": [asdict(row) for row in rows], "ballots": [asdict(b) for b in ballots]}
-    (arguments.output / "ladder.json").write_text(json.dumps(results, indent=1) + "\n")
+    (output / "ladder.json").write_text(json.dumps(results, indent=1) + "\n")
     text = f"{ladder_table(rows)}\n{table(BALLOT_COLUMNS, ballots)}"
-    (arguments.output / "ladder.md").write_text(text)
+    (output / "ladder.md").write_text(text)
+    return output / "ladder.json"
 
 
 def measure(name: str, wanted: int) -> list[Row]:
@@ -275,7 +279,3 @@ def table(columns: dict[str, Callable[[Any], str]], rows: list[Any]) -> str:
     lines = [list(columns), ["---"] * len(columns)]
     lines += [[cell(row) for cell in columns.values()] for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -17,9 +17,9 @@ from typing import Any
 
 from rich.console import Console
 
-from ..posteriors.report import Grid
 from ..speed.report import WIDTH, provenance
 from ..speed.results import Part
+from ..tables import Grid
 
 SPEED_UP, EXCHANGE_MICROSECONDS, EFFICIENCY = 1.5, 50.0, 0.8
 SMALL_CUT = 10
@@ -31,7 +31,7 @@ FUTURE_AGENTS, FUTURE_PROCESSES = 1_000_000, 1000
 
 PAGE = """# On a cluster
 
-Made by `starlings bench cluster --page docs/cluster.md`. {where}
+Made by `python -m benchmarks cluster --page docs/cluster.md`. {where}
 
 ## How it works
 

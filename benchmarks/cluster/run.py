@@ -1,4 +1,4 @@
-"""Studies on 1, 2 and 4 processes of one machine: `starlings bench cluster`."""
+"""Studies on 1, 2 and 4 processes of one machine: `python -m benchmarks cluster`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from starlings.network.partition import divide
 from starlings.system.files import check_writable
 from starlings.system.progress import say
 
-from ..posteriors.run import wide_console
 from ..speed.results import SpeedFile
 from ..speed.timing import Settings
+from ..tables import wide_console
 from .report import console_tables, page_text
 from .worker import Case, crossing_messages
 

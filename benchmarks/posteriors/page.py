@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..tables import Grid
 from .cases import BUILDERS, DIVISIONS
 from .methods import BURN_IN, FASTEST, FRICTIONS, SLOWEST
-from .report import LARGEST_SORTED_OVER_RANDOM, TARGETS, Grid, comparison, costs, figures, summary
+from .report import LARGEST_SORTED_OVER_RANDOM, TARGETS, comparison, costs, figures, summary
 from .results import Row
 
 TEXT = """# Real posteriors
 
-Made by `starlings bench posteriors FOLDER --page docs/posteriors.md`.
+Made by `python -m benchmarks posteriors FOLDER --page docs/posteriors.md`.
 
 ## What is compared
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import NormalDist, fmean
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
+from ..tables import Grid
 from .cases import BUILDERS, DIVISIONS
 from .methods import DECENTRALISED, METHODS
 from .results import Row
@@ -64,35 +64,6 @@ HEADINGS = {
     ("r_hat",): ("R-hat", ".3f"),
 }
 """A column shows one figure, or the least and the most of one."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table before it is drawn: a title, headings, cells, and lines to follow it."""
-
-    title: str
-    headings: list[str]
-    rows: list[list[str]]
-    notes: list[str] = field(default_factory=list)
-    words: int = 1
-    """The first columns that hold words, and are aligned to the left."""
-
-    def rich(self) -> Table:
-        """For the terminal."""
-        table = Table(*self.headings, title=self.title, title_justify="left")
-        table.caption, table.caption_justify = "\n".join(self.notes) or None, "left"
-        for column in table.columns[self.words :]:
-            column.justify = "right"
-        for row in self.rows:
-            table.add_row(*row)
-        return table
-
-    def markdown(self) -> str:
-        """For a page."""
-        rule = ["---"] * self.words + ["---:"] * (len(self.headings) - self.words)
-        lines = [f"| {' | '.join(cells)} |" for cells in (self.headings, rule, *self.rows)]
-        notes = [f"- {note}" for note in self.notes]
-        return "\n".join([f"**{self.title}**", "", *lines, "", *notes, *[""] * bool(notes)])
 
 
 @dataclass(frozen=True)

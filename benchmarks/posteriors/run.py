@@ -1,27 +1,25 @@
-"""Every case, division and method against the reference: `starlings bench posteriors FOLDER`."""
+"""Every case, division and method against the reference draws: the benchmark `posteriors`."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 import jax
-from rich.console import Console
 
 from starlings.system.files import check_writable
 from starlings.system.progress import say
 
+from ..choosing import chosen
+from ..tables import wide_console
 from .cases import BUILDERS, DIVISIONS, load
 from .methods import FAILURES, METHODS, Setting
 from .page import page_text
 from .report import console_tables
 from .results import ResultsFile, Row
 from .score import score
-
-WIDTH = 140
 
 
 def run(
@@ -75,25 +73,6 @@ def run(
     if page is not None:
         page.write_text(page_text(results.rows), encoding="utf-8")
     return results.path
-
-
-def wide_console() -> Console:
-    """A console that breaks no row of the tables, even if the terminal has to."""
-    console = Console(highlight=False)
-    console.width = max(console.width, WIDTH)
-    return console
-
-
-def chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
-    """Names between commas, checked."""
-    known = list(known)
-    if text is None:
-        return known
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in known:
-            raise ValueError(f"`{what}` must be names among {', '.join(known)}, got {name!r}.")
-    return names
 
 
 def make_row(setting: Setting, method: str) -> Row:

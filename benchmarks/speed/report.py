@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ..posteriors.report import Grid
+from ..tables import Grid
 from . import device, growth, limit, pooled, reference, start
 from .results import Part
 
@@ -26,7 +26,7 @@ ON_DEVICE = {"cpu": ("reference", "limit", "growth", "pooled", "start"), "gpu": 
 WIDTH = 100
 PAGE = """# Speed
 
-Made by `starlings bench speed --page docs/speed.md`; the table of the GPU by the same with
+Made by `python -m benchmarks speed --page docs/speed.md`; the table of the GPU by the same with
 `--device gpu`.
 
 Every ratio compares two things that took turns in one process on one machine, and is the median

@@ -1,12 +1,11 @@
 """The results file: for every part its rows, how they were made and on which machine.
 
-It is written whole after every part, so that a stopped run keeps what it has; the next run replaces
-the parts that it measures and leaves the others alone.
+It is complete after every part, so that a stopped run keeps what it has; the next run replaces the
+parts that it measures and leaves the remaining ones as they are.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from dataclasses import asdict
@@ -15,39 +14,33 @@ from typing import Any
 
 import jax
 
+from ..results import JsonFile
 from .timing import Settings
 
 Part = dict[str, Any]
-"""`rows`, `machine`, `repeats` and `quick`."""
+"""What one part measured: `rows`, `machine`, `repeats` and `quick`."""
 
 
 class SpeedFile:
     """The parts of a JSON file."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.file = path, JsonFile(path, _check)
 
     @property
     def parts(self) -> dict[str, Part]:
         """All parts so far."""
-        if not self.path.exists():
-            return {}
-        try:
-            parts = json.loads(self.path.read_text(encoding="utf-8"))
-            if not all(isinstance(part["rows"], list) for part in parts.values()):
-                raise ValueError("a part has no rows")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"{self.path} is not a results file of this command: {error}."
-            ) from None
-        return parts
+        return self.file.read(default={})
 
     def put(self, name: str, rows: list[dict[str, Any]], settings: Settings) -> None:
         """Add a part, or replace it."""
         part = {"machine": machine(), **asdict(settings), "rows": rows}
-        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
-        partial.write_text(json.dumps(self.parts | {name: part}, indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, self.path)
+        self.file.write(self.parts | {name: part})
+
+
+def _check(parts: Any) -> None:
+    if not all(isinstance(part["rows"], list) for part in parts.values()):
+        raise ValueError("a part has no rows")
 
 
 def machine() -> str:
@@ -60,7 +53,7 @@ def machine() -> str:
 
 
 def processor() -> str:
-    """The model of the CPU, where the system says it."""
+    """The model of the CPU, where the operating system reports it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

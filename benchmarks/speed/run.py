@@ -1,4 +1,4 @@
-"""Every part of the benchmark of speed: `starlings bench speed`."""
+"""Every part of the benchmark of speed: `python -m benchmarks speed`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from starlings.errors import check_choice, check_count
 from starlings.system.files import check_writable
 from starlings.system.progress import say
 
-from ..posteriors.run import chosen, wide_console
+from ..choosing import chosen
+from ..tables import wide_console
 from .report import ON_DEVICE, PARTS, console_tables, page_text
 from .results import SpeedFile
 from .timing import Settings

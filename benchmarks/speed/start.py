@@ -37,6 +37,8 @@ cpu, wall = time.process_time(), time.perf_counter()
 import json
 import numpy as np
 import starlings as st
+from starlings.system import compilation_cache
+compilation_cache.turn_on()
 rng = np.random.default_rng(0)
 X = rng.normal(size=(250, 2))
 y = X @ [1.0, -2.0] + 4 * rng.normal(size=250)

@@ -1,21 +1,12 @@
-"""What `starlings bench cluster` counts and how it judges; the jobs themselves take minutes."""
+"""What the benchmark `cluster` counts and how it judges; the jobs themselves take minutes."""
 
 from __future__ import annotations
-
-import importlib
-import sys
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
 
 import starlings as st
-
-ROOT = Path(__file__).parents[2]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-report = importlib.import_module("benchmarks.cluster.report")
-worker = importlib.import_module("benchmarks.cluster.worker")
+from benchmarks.cluster import report, worker
 
 
 def row(processes: int, seconds: float, **others) -> dict:

@@ -5,10 +5,7 @@ And the table's own machinery, which needs no folder of posteriors.
 
 from __future__ import annotations
 
-import importlib
 import os
-import re
-import sys
 from pathlib import Path
 
 import jax
@@ -16,24 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
-from typer.testing import CliRunner
 
 import starlings as st
-from starlings import cli
+from benchmarks.posteriors import cases, consensus, methods, models, report, results
+from benchmarks.posteriors import run as bench
+from benchmarks.posteriors import score as scoring
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("STARLINGS_POSTERIORDB", ROOT.parent / "shared" / "posteriordb"))
 
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-cases = importlib.import_module("benchmarks.posteriors.cases")
-models = importlib.import_module("benchmarks.posteriors.models")
-scoring = importlib.import_module("benchmarks.posteriors.score")
-consensus = importlib.import_module("benchmarks.posteriors.consensus")
-methods = importlib.import_module("benchmarks.posteriors.methods")
-report = importlib.import_module("benchmarks.posteriors.report")
-results = importlib.import_module("benchmarks.posteriors.results")
-bench = importlib.import_module("benchmarks.posteriors.run")
 
 needs_folder = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="no folder of posteriors; name it in STARLINGS_POSTERIORDB"
@@ -383,28 +371,3 @@ def test_a_file_of_something_else_is_named(tmp_path):
     path.write_text('[{"case": 1}]')
     with pytest.raises(ValueError, match=r"posteriors.json is not a results file"):
         results.ResultsFile(path).rows  # noqa: B018
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("no-such-folder",), "no folder of posteriors at no-such-folder"),
-        ((".", "--cases", "sblri,nobody"), "`cases` must be names among .* got 'nobody'"),
-        ((".", "--methods", "magic"), "`methods` must be names among .* got 'magic'"),
-        ((".", "--cases", "sblri"), "no file sblri.json in the folder"),
-    ],
-)
-def test_the_command_ends_in_one_line(options, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("NPROC", "OPENBLAS_NUM_THREADS"):
-        monkeypatch.setenv(name, "1")
-    outcome = CliRunner().invoke(cli.app, ["bench", "posteriors", *options])
-    assert outcome.exit_code == 1
-    assert len(outcome.stderr.splitlines()) == 1
-    assert re.search(message, outcome.stderr)
-
-
-def test_without_a_clone_the_command_says_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="in a clone of the repository"):
-        cli._benchmark("no_such_benchmark")

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import re
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import starlings as st
-from starlings import cli
+from benchmarks.speed import (
+    device,
+    figure,
+    growth,
+    limit,
+    plain_numpy,
+    problems,
+    reference,
+    report,
+    results,
+    start,
+    timing,
+)
+from benchmarks.speed import run as bench
 from starlings.random.addresses import Round, chain_keys
-
-ROOT = Path(__file__).resolve().parents[2]
-
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-device = importlib.import_module("benchmarks.speed.device")
-figure = importlib.import_module("benchmarks.speed.figure")
-growth = importlib.import_module("benchmarks.speed.growth")
-limit = importlib.import_module("benchmarks.speed.limit")
-plain_numpy = importlib.import_module("benchmarks.speed.plain_numpy")
-problems = importlib.import_module("benchmarks.speed.problems")
-reference = importlib.import_module("benchmarks.speed.reference")
-report = importlib.import_module("benchmarks.speed.report")
-results = importlib.import_module("benchmarks.speed.results")
-bench = importlib.import_module("benchmarks.speed.run")
-start = importlib.import_module("benchmarks.speed.start")
-timing = importlib.import_module("benchmarks.speed.timing")
 
 AGENTS, CHAINS, ROUNDS, SEED = 4, 3, 6, 7
 KITE = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3)])
@@ -320,21 +312,3 @@ def test_a_file_of_something_else_is_named(tmp_path):
     path.write_text('{"growth": 3}')
     with pytest.raises(ValueError, match=r"speed.json is not a results file"):
         results.SpeedFile(path).parts  # noqa: B018
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--parts", "nonsense"), "`parts` must be names among .* got 'nonsense'"),
-        (("--parts", "device"), "`parts` must be names among .* got 'device'"),
-        (("--device", "tpu"), "`device` must be one of .* got 'tpu'"),
-    ],
-)
-def test_the_command_ends_in_one_line(options, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("OPENBLAS_NUM_THREADS", "STARLINGS_CACHE"):
-        monkeypatch.setenv(name, "1")
-    outcome = CliRunner().invoke(cli.app, ["bench", "speed", *options])
-    assert outcome.exit_code == 1
-    assert len(outcome.stderr.splitlines()) == 1
-    assert re.search(message, outcome.stderr)

@@ -48,10 +48,10 @@ def count_option(least: int, meaning: str, default: str | None = None) -> Any:
     return typer.Option(min=least, metavar="N", help=meaning, show_default=default or True)
 
 
-def run() -> None:
-    """Run the command line as a process of its own: the console script `starlings`."""
+def run(application: typer.Typer = app, name: str = "starlings") -> None:
+    """Run a command line as a process of its own, such as the console script `starlings`."""
     try:
-        app(prog_name="starlings")
+        application(prog_name=name)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
             # Threads of compiled programs may still be computing, and an interpreter that ends in
@@ -85,15 +85,25 @@ def command(panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
-        def guarded(*arguments: Any, **options: Any) -> None:
-            with _errors_in_one_line(), _warnings_in_one_line():
-                _replace_unprintable_letters()
-                importlib.import_module("starlings.system.compilation_cache").turn_on()
-                function(*arguments, **options)
+        def with_cache(*arguments: Any, **options: Any) -> None:
+            importlib.import_module("starlings.system.compilation_cache").turn_on()
+            function(*arguments, **options)
 
-        return app.command(rich_help_panel=panel)(guarded)
+        return app.command(rich_help_panel=panel)(ends_in_one_line(with_cache))
 
     return register
+
+
+def ends_in_one_line(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a function print its warnings, and the error that ends it, as one line on stderr."""
+
+    @functools.wraps(function)
+    def guarded(*arguments: Any, **options: Any) -> None:
+        with _errors_in_one_line(), _warnings_in_one_line():
+            _replace_unprintable_letters()
+            function(*arguments, **options)
+
+    return guarded
 
 
 @contextmanager

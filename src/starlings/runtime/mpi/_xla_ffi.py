@@ -2,7 +2,7 @@
 
 XLA calls foreign functions by a stable C interface (jax.ffi), here through ctypes. A call costs a
 few microseconds, far less than `jax.experimental.io_callback` and less than leaving the loop and
-entering it again in every round (`starlings bench cluster` measures all three).
+entering it again in every round (`python -m benchmarks cluster` measures all three).
 
 The structures below are the beginnings of those in xla/ffi/api/c_api.h, which only ever grow at the
 end. A first call asks for the version of the interface; it is answered with XLA's own.
