@@ -19,7 +19,7 @@ def paper_problem(agents: int, rows: int = 50) -> st.Problem:
         y.append(X[-1] @ truth + random.normal(0, 4.0, size=rows))
     sites = np.repeat(np.arange(agents), rows)
     return st.models.linear_regression(
-        np.vstack(X), np.hstack(y), sites, noise_std=4.0, prior_var=10.0, intercept=False
+        np.vstack(X), np.hstack(y), sites, noise_std=4.0, prior_std=10**0.5, intercept=False
     )
 
 
@@ -35,7 +35,9 @@ def unequal_linear_problem(seed: int = 3) -> st.Problem:
     sites = np.repeat(np.arange(6), sizes)
     X = random.normal(size=(len(sites), 3))
     y = X @ [1.0, -2.0, 0.5] + random.normal(size=len(sites))
-    return st.models.linear_regression(X, y, sites, noise_std=1.0, prior_var=5.0, intercept=False)
+    return st.models.linear_regression(
+        X, y, sites, noise_std=1.0, prior_std=5**0.5, intercept=False
+    )
 
 
 def logistic_rows(rows: int = 240, seed: int = 5):

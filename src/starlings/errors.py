@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import numbers
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+RENAMED = {"prior_var": ("prior_std", "a standard deviation, the square root of the variance")}
+"""Old names of arguments and keys, each with the new name and what it means."""
 
 
 class DivergenceError(RuntimeError):
@@ -98,9 +105,32 @@ def check_choice(choices: Iterable[str], **values: Any) -> None:
 
 
 def nearest(word: Any, choices: Iterable[str]) -> str:
-    """A hint such as " Did you mean 'ring'?", or nothing where no choice is close."""
-    close = difflib.get_close_matches(str(word), list(choices), n=1)
+    """A hint such as " Did you mean 'ring'?", or no text if no choice is close.
+
+    >>> nearest("prior_var", ["prior_std"])
+    ' `prior_var` is now `prior_std`, a standard deviation, the square root of the variance.'
+    """
+    options = list(choices)
+    new_name, meaning = RENAMED.get(str(word), (None, ""))
+    if new_name in options:
+        return f" `{word}` is now `{new_name}`, {meaning}."
+    close = difflib.get_close_matches(str(word), options, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def refusing_old_names(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Decorate a function so that an argument under its old name is refused with the new one."""
+
+    @functools.wraps(function)
+    def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        for name in kwargs.keys() & RENAMED.keys():
+            new_name, meaning = RENAMED[name]
+            raise TypeError(
+                f"`{name}` is now `{new_name}`, {meaning}; got {name}={kwargs[name]!r}."
+            )
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def in_one_line(error: BaseException) -> str:

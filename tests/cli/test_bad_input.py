@@ -216,9 +216,9 @@ MODELS = {
         lambda: linear(X, Y, np.array([*SITES[:11], None], dtype=object)),
         "`sites` has no label in row 11",
     ),
-    "prior_var": (
-        lambda: logistic(X, LABELS, SITES, prior_var=-1.0),
-        "`prior_var` must be positive and finite, got -1.0",
+    "prior_std": (
+        lambda: logistic(X, LABELS, SITES, prior_std=-1.0),
+        "`prior_std` must be positive and finite, got -1.0",
     ),
     "noise_std": (lambda: linear(X, Y, SITES, noise_std=0), "`noise_std` must be positive"),
     "freedom": (
@@ -228,6 +228,12 @@ MODELS = {
     "hessians": (lambda: st.models.gaussian(np.eye(2)), "`hessians` must have shape"),
     "no such site": (lambda: LINEAR.alone("d"), "`site` must be one of ['a', 'b', 'c'], got 'd'"),
 }
+
+
+@pytest.mark.parametrize("make", [linear, logistic, poisson, student])
+def test_the_old_name_of_a_prior_is_refused_with_the_new_one(make):
+    text = "`prior_var` is now `prior_std`, a standard deviation, the square root of the variance"
+    refuses(TypeError, text, lambda: make(X, LABELS, SITES, prior_var=10.0))
 
 
 @pytest.mark.parametrize(("action", "text"), MODELS.values(), ids=MODELS)

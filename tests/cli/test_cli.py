@@ -191,7 +191,7 @@ def test_parquet_and_csv_are_the_same_study(study):
 
 def test_standardised_covariates_keep_the_pooled_fit(study):
     """With a flat prior, standardising changes the coordinates and not the prediction."""
-    flat = ("noise_std = 1.0", "noise_std = 1.0\nprior_var = 1e9")
+    flat = ("noise_std = 1.0", "noise_std = 1.0\nprior_std = 31622.776601683792")
     plain = Study.read(edited(study, *flat)).make_problem()
     scaled = Study.read(edited(study, flat[0], flat[1] + "\nstandardise = true")).make_problem()
     fits = [

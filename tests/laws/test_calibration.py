@@ -31,7 +31,7 @@ kind = "logistic_regression"
 outcome = "y"
 covariates = ["x"]
 intercept = false
-prior_var = 1.0
+prior_std = 1.0
 [data]
 file = "rows.csv"
 site = "town"
@@ -281,7 +281,7 @@ def test_simulated_outcomes_have_the_law_of_the_likelihood(name):
     make, options = REGRESSIONS[name]
     random = np.random.default_rng(3)
     X, sites = random.normal(size=(6000, 2)), np.repeat([0, 1, 2], [1000, 2000, 3000])
-    problem = make(X, np.ones(6000), sites, prior_var=0.3, **options)
+    problem = make(X, np.ones(6000), sites, prior_std=0.3**0.5, **options)
     truth, simulated = simulate(problem, random)
     flat = simulated.unconstrain(truth)
     assert simulated.log_likelihoods == problem.log_likelihoods  # or every problem is compiled
@@ -301,7 +301,7 @@ def test_simulated_outcomes_have_the_law_of_the_likelihood(name):
 def test_parameters_are_drawn_from_the_prior():
     X, sites = np.ones((2, 1)), ["a", "b"]
     problem = st.models.student_t_regression(
-        X, [0.0, 1.0], sites, prior_var=4.0, noise_prior_std=3.0, intercept=False
+        X, [0.0, 1.0], sites, prior_std=2.0, noise_prior_std=3.0, intercept=False
     )
     rng = np.random.default_rng(0)
     truths = [simulate(problem, rng)[0] for _ in range(400)]
@@ -319,9 +319,9 @@ def test_what_cannot_be_simulated_is_refused():
         simulate(own, rng)
     either_sign = [[1e6], [-1e6]]
     wide = st.models.poisson_regression(
-        either_sign, [1.0, 1.0], ["a", "a"], prior_var=100.0, intercept=False
+        either_sign, [1.0, 1.0], ["a", "a"], prior_std=10.0, intercept=False
     )
-    with pytest.raises(ValueError, match=r"a Poisson mean of exp\(.*smaller `prior_var`"):
+    with pytest.raises(ValueError, match=r"a Poisson mean of exp\(.*smaller `prior_std`"):
         simulate(wide, rng)
 
 
@@ -363,7 +363,7 @@ def test_the_command_from_end_to_end(study, tmp_path):
     assert (quiet.exit_code, quiet.output.count("\n")) == (0, 1)
     xr.testing.assert_equal(xr.load_dataarray(folder / "ranks.nc", engine="h5netcdf"), ranks)
 
-    study.write_text(STUDY.replace("prior_var = 1.0", "prior_var = 2.0"), encoding="utf-8")
+    study.write_text(STUDY.replace("prior_std = 1.0", "prior_std = 2.0"), encoding="utf-8")
     changed = starlings("calibrate", study, *LENGTHS)
     assert changed.exit_code == 1
     assert "made with another model" in changed.output

@@ -72,7 +72,7 @@ def test_every_row_is_counted_at_its_site(rows, problem):
 def test_counts_give_the_posterior_of_the_rows(rows, problem):
     X = np.column_stack([np.asarray(c.value(rows), float) - c.centre for c in demo.COVARIATES])
     by_row = st.models.logistic_regression(
-        X, rows["mdvis"] > 0, rows["site"], prior_var=10.0, intercept=False
+        X, rows["mdvis"] > 0, rows["site"], prior_std=10**0.5, intercept=False
     )
     beta = np.linspace(-1, 1, problem.dim)
     z = beta * [c.scale for c in demo.COVARIATES]

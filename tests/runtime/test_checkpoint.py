@@ -155,7 +155,7 @@ def test_another_run_is_refused(tmp_path):
     X, y = (np.concatenate(columns) for columns in zip(*shards.values(), strict=True))
     sites = np.repeat(list(shards), [len(y) for _, y in shards.values()])
     narrower = st.models.linear_regression(
-        X, y, sites, noise_std=1.0, prior_var=0.1, intercept=False
+        X, y, sites, noise_std=1.0, prior_std=0.1**0.5, intercept=False
     )
     with pytest.raises(CheckpointError, match="or the model, are not those of"):
         st.sample(narrower, NETWORK, sampler, **LENGTHS, **kept, resume=True)

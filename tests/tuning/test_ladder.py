@@ -332,7 +332,7 @@ def test_many_parameters_are_tuned_by_limited_memory():
     X = random.normal(size=(rows, dim)) * np.geomspace(0.3, 3, dim)
     y = (random.logistic(size=rows) < X @ random.normal(size=dim) / 10).astype(float)
     problem = st.models.logistic_regression(
-        X, y, np.arange(rows) % 3, prior_var=0.1, intercept=False
+        X, y, np.arange(rows) % 3, prior_std=0.1**0.5, intercept=False
     )
     network = st.Network.path(3)
     tuning = tune(problem, network)

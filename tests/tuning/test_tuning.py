@@ -154,7 +154,7 @@ def uncentred_problem():
     temperature = 9.3 + 0.018 * (year - 1980) + random.normal(size=len(year))
     design = np.column_stack([np.ones_like(year), year])
     sites = random.permutation(np.arange(len(year)) % 8)
-    return st.models.linear_regression(design, temperature, sites, prior_var=1e4, intercept=False)
+    return st.models.linear_regression(design, temperature, sites, prior_std=100.0, intercept=False)
 
 
 def test_uncentred_regressors_need_nothing_from_the_user():

@@ -233,6 +233,14 @@ def test_an_outcome_that_the_model_cannot_have_is_told_with_its_line(tmp_path, o
 def test_a_fault_of_an_option_is_not_blamed_on_a_site(tmp_path):
     write(tmp_path / "rows.csv", "site,x,y\na,1,0\n")
     text = STUDY.format(data='file = "rows.csv"\nsite = "site"')
-    path = write(tmp_path / "study.toml", text.replace("[data]", "prior_var = -1.0\n[data]"))
-    with pytest.raises(ValueError, match=r"^`prior_var` must be positive"):
+    path = write(tmp_path / "study.toml", text.replace("[data]", "prior_std = -1.0\n[data]"))
+    with pytest.raises(ValueError, match=r"^`prior_std` must be positive"):
+        Study.read(path).make_problem()
+
+
+def test_the_old_name_of_a_prior_is_refused_with_the_new_one(tmp_path):
+    write(tmp_path / "rows.csv", "site,x,y\na,1,0\n")
+    text = STUDY.format(data='file = "rows.csv"\nsite = "site"')
+    path = write(tmp_path / "study.toml", text.replace("[data]", "prior_var = 1.0\n[data]"))
+    with pytest.raises(ValueError, match=r"`prior_var` is now `prior_std`, a standard deviation"):
         Study.read(path).make_problem()

@@ -20,7 +20,7 @@ kind = "linear_regression"
 outcome = "y"
 covariates = ["age", "income"]
 noise_std = 1.0
-prior_var = 1e4
+prior_std = 100.0
 {more}
 [data]
 file = "rows.csv"
@@ -65,7 +65,7 @@ def test_a_study_is_the_problem_that_python_makes(tmp_path, table, intercept):
         table["y"],
         table["site"],
         noise_std=1.0,
-        prior_var=1e4,
+        prior_std=100.0,
         intercept=intercept,
     )
     names = ["beta[intercept]", "beta[age]", "beta[income]"][not intercept :]
@@ -81,7 +81,7 @@ def test_an_intercept_is_the_column_of_ones(table):
     by_hand = st.models.linear_regression(ones, y, sites, noise_std=1.0, intercept=False)
     assert given.parameters.labels() == ["beta[intercept]", "beta[x0]"]
     np.testing.assert_array_equal(given.exact_posterior()[0], by_hand.exact_posterior()[0])
-    alone = st.models.linear_regression(X[:, :0], y, sites, noise_std=1.0, prior_var=1e9)
+    alone = st.models.linear_regression(X[:, :0], y, sites, noise_std=1.0, prior_std=1e9**0.5)
     assert alone.exact_posterior()[0] == pytest.approx([y.mean()])
 
 
@@ -144,5 +144,5 @@ def test_a_result_says_what_it_was_made_of(tmp_path, table):
     assert kept["study"] == "study.toml"
     assert kept["data"]["file"] == "rows.csv"
     assert kept["model"]["covariates"] == ["age", "income"]
-    assert kept["model"]["options"] == {"noise_std": 1.0, "prior_var": 1e4}
+    assert kept["model"]["options"] == {"noise_std": 1.0, "prior_std": 100.0}
     assert saved.attrs["inference_library_version"] == st.__version__

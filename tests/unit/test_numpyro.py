@@ -42,7 +42,7 @@ def test_a_bernoulli_model_is_tuned_and_sampled():
     X = np.concatenate([shard["x"] for shard in rows.values()])
     y = np.concatenate([shard["y"] for shard in rows.values()])
     sites = np.repeat(list(rows), [200, 100, 50])
-    same = st.models.logistic_regression(X, y, sites, prior_var=9.0, intercept=False)
+    same = st.models.logistic_regression(X, y, sites, prior_std=3.0, intercept=False)
     tuned = st.sample(same, RING)
     one, other = (r.posterior.mean(("chain", "draw", "agent")) for r in (result, tuned))
     sd = tuned.posterior["beta"].std(("chain", "draw", "agent")).values

@@ -90,8 +90,8 @@ def test_local_potentials_sum_to_the_pooled_one(name):
 
 def test_the_prior_is_split_evenly_and_counts_once():
     X, y, sites = logistic_rows(60)
-    tight = st.models.logistic_regression(X, y, sites, prior_var=0.1, intercept=False)
-    loose = st.models.logistic_regression(X, y, sites, prior_var=10.0, intercept=False)
+    tight = st.models.logistic_regression(X, y, sites, prior_std=0.1**0.5, intercept=False)
+    loose = st.models.logistic_regression(X, y, sites, prior_std=10**0.5, intercept=False)
     z = np.ones(3)
     shares = np.asarray(tight.potentials(z) - loose.potentials(z))
     difference = scipy.stats.norm(0, 10**0.5).logpdf(z) - scipy.stats.norm(0, 0.1**0.5).logpdf(z)

@@ -42,7 +42,7 @@ class Design:
                 f"column {label!r} of `X` has one value in all rows, as the intercept has: the "
                 "data cannot tell them apart. Leave it out, or take intercept=False.",
                 ConstantColumnWarning,
-                stacklevel=3,
+                stacklevel=4,  # the caller of the regression
             )
         _check_different(labels)
         return cls(np.column_stack([np.ones(len(x)), x]), outcome, sites, labels)

@@ -27,25 +27,28 @@ LARGEST_LOG_MEAN = 40.0
 
 @dataclass(frozen=True)
 class NormalPrior:
-    """beta ~ N(0, variance I) and, where there is one, a half-normal scale."""
+    """Coefficients beta ~ N(0, std^2 I) and, if there is a scale, scale ~ |N(0, scale_std^2)|."""
 
-    variance: float
+    std: float
+    """Standard deviation of every coefficient, in units of the coefficients."""
     scale_name: str | None = None
+    """Name of the scale parameter; None for a model without one."""
     scale_std: float = 1.0
+    """Standard deviation of the normal variable whose absolute value is the scale."""
 
     def __call__(self, p: dict[str, Any]) -> jax.Array:
-        """Log-density up to a constant in the variance."""
+        """Log-density of the parameters, normalised."""
         size = p["beta"].size
-        density = -0.5 * jnp.sum(p["beta"] ** 2) / self.variance
-        density -= 0.5 * size * jnp.log(2 * jnp.pi * self.variance)
+        density = -0.5 * jnp.sum((p["beta"] / self.std) ** 2)
+        density -= size * (jnp.log(self.std) + 0.5 * jnp.log(2 * jnp.pi))
         if self.scale_name is not None:
             density += half_normal(p[self.scale_name], self.scale_std)
         return density
 
     def draw(self, rng: np.random.Generator, parameters: Parameters) -> dict[str, Any]:
-        """Parameters by name."""
+        """Parameters by name, drawn from this prior."""
         shape = parameters.blocks["beta"].shape
-        drawn: dict[str, Any] = {"beta": rng.normal(0.0, np.sqrt(self.variance), shape)}
+        drawn: dict[str, Any] = {"beta": rng.normal(0.0, self.std, shape)}
         if self.scale_name is not None:
             drawn[self.scale_name] = abs(rng.normal(0.0, self.scale_std))
         return drawn
@@ -109,7 +112,7 @@ class Poisson:
         if eta.max() > LARGEST_LOG_MEAN:
             raise ValueError(
                 f"the prior allows a Poisson mean of exp({eta.max():.0f}), which is no count; take "
-                "a smaller `prior_var`, or scale the covariates."
+                "a smaller `prior_std`, or scale the covariates."
             )
         return rng.poisson(np.exp(eta)).astype(float)
 

@@ -1,6 +1,6 @@
 """Ready-made regressions: rows with a label of their site in, a `Problem` out.
 
-Every model has coefficients beta ~ N(0, prior_var I) on the columns of X and, per row x with
+Every model has coefficients beta ~ N(0, prior_std^2 I) on the columns of X and, per row x with
 outcome y and eta = x'beta,
 
     linear      y ~ N(eta, noise_std^2)                        quadratic if noise_std is known  (1)
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from starlings.errors import check_positive
+from starlings.errors import check_positive, refusing_old_names
 from starlings.models.design import Design
 from starlings.models.outcomes import Bernoulli, Normal, NormalPrior, Poisson, StudentT
 from starlings.problem import Problem
@@ -30,14 +30,18 @@ from starlings.problem.columns import RowError
 from starlings.problem.parameters import Parameter
 from starlings.problem.shards import divide_by_site
 
+DEFAULT_PRIOR_STD = 10**0.5
+"""Standard deviation of the prior N(0, 10) of a coefficient, in units of the coefficient."""
 
+
+@refusing_old_names
 def linear_regression(
     X: Any,
     y: Any,
     sites: Sequence[Any],
     *,
     noise_std: float | None = None,
-    prior_var: float = 10.0,
+    prior_std: float = DEFAULT_PRIOR_STD,
     noise_prior_std: float = 10.0,
     intercept: bool = True,
 ) -> Problem:
@@ -51,50 +55,63 @@ def linear_regression(
     """
     design = Design.of(X, y, sites, intercept)
     if noise_std is None:
-        check_positive(prior_var=prior_var, noise_prior_std=noise_prior_std)
-        return _regression(design, Normal(), NormalPrior(prior_var, "sigma", noise_prior_std))
-    check_positive(prior_var=prior_var, noise_std=noise_std)
-    return _regression(design, Normal(noise_std), NormalPrior(prior_var), quadratic=True)
+        check_positive(prior_std=prior_std, noise_prior_std=noise_prior_std)
+        return _regression(design, Normal(), NormalPrior(prior_std, "sigma", noise_prior_std))
+    check_positive(prior_std=prior_std, noise_std=noise_std)
+    return _regression(design, Normal(noise_std), NormalPrior(prior_std), quadratic=True)
 
 
+@refusing_old_names
 def logistic_regression(
-    X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0, intercept: bool = True
+    X: Any,
+    y: Any,
+    sites: Sequence[Any],
+    *,
+    prior_std: float = DEFAULT_PRIOR_STD,
+    intercept: bool = True,
 ) -> Problem:
     """Logistic regression, eq. (2); outcomes are 0 or 1."""
-    check_positive(prior_var=prior_var)
+    check_positive(prior_std=prior_std)
     design = Design.of(X, y, sites, intercept)
     _check_outcome(design.y, np.isin(design.y, (0, 1)), "0 or 1")
-    return _regression(design, Bernoulli(), NormalPrior(prior_var))
+    return _regression(design, Bernoulli(), NormalPrior(prior_std))
 
 
+@refusing_old_names
 def poisson_regression(
-    X: Any, y: Any, sites: Sequence[Any], *, prior_var: float = 10.0, intercept: bool = True
+    X: Any,
+    y: Any,
+    sites: Sequence[Any],
+    *,
+    prior_std: float = DEFAULT_PRIOR_STD,
+    intercept: bool = True,
 ) -> Problem:
     """Poisson regression, eq. (3); outcomes are counts."""
-    check_positive(prior_var=prior_var)
+    check_positive(prior_std=prior_std)
     design = Design.of(X, y, sites, intercept)
     _check_outcome(
         design.y, (design.y >= 0) & (design.y == np.round(design.y)), "a count (0, 1, 2, ...)"
     )
-    return _regression(design, Poisson(), NormalPrior(prior_var))
+    return _regression(design, Poisson(), NormalPrior(prior_std))
 
 
+@refusing_old_names
 def student_t_regression(
     X: Any,
     y: Any,
     sites: Sequence[Any],
     *,
     degrees_of_freedom: float = 4.0,
-    prior_var: float = 10.0,
+    prior_std: float = DEFAULT_PRIOR_STD,
     noise_prior_std: float = 10.0,
     intercept: bool = True,
 ) -> Problem:
     """Robust regression, eq. (4), with unknown `scale`."""
     check_positive(
-        degrees_of_freedom=degrees_of_freedom, prior_var=prior_var, noise_prior_std=noise_prior_std
+        degrees_of_freedom=degrees_of_freedom, prior_std=prior_std, noise_prior_std=noise_prior_std
     )
     design = Design.of(X, y, sites, intercept)
-    prior = NormalPrior(prior_var, "scale", noise_prior_std)
+    prior = NormalPrior(prior_std, "scale", noise_prior_std)
     return _regression(design, StudentT(degrees_of_freedom), prior)
 
 

@@ -155,7 +155,7 @@ def counted_problem(shards: dict[str, dict[str, np.ndarray]]) -> Problem:
     labels = tuple(covariate.label for covariate in COVARIATES)
     units = Units(tuple(covariate.scale for covariate in COVARIATES))
     beta = Parameter((len(labels),), labels=labels, transform=units)
-    return Problem(binomial, NormalPrior(10.0), {"beta": beta}, shards)
+    return Problem(binomial, NormalPrior(10**0.5), {"beta": beta}, shards)
 
 
 def count_rows(rows: pd.DataFrame) -> dict[str, np.ndarray]:

@@ -113,7 +113,7 @@ def lung_problem(rows: pd.DataFrame) -> Problem:
         "beta": Parameter((len(LUNG_LABELS),), labels=LUNG_LABELS),
         "shape": Parameter(constraint="positive"),
     }
-    prior = NormalPrior(PRIOR_SD**2, "shape", 2.0)
+    prior = NormalPrior(PRIOR_SD, "shape", 2.0)
     by_site = rows.groupby("inst")
     shards = {f"institution {number:.0f}": patients(part) for number, part in by_site}
     return Problem(weibull, prior, parameters, shards)

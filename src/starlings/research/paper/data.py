@@ -50,7 +50,7 @@ def linear_problem(num_agents: int, rows_each: int, dim: int = 2) -> Problem:
         np.concatenate(outcomes),
         sites,
         noise_std=NOISE_STD,
-        prior_var=PRIOR_VAR,
+        prior_std=PRIOR_VAR**0.5,
         intercept=False,
     )
 

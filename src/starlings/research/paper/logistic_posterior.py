@@ -53,7 +53,11 @@ def logistic_problem(num_agents: int) -> Problem:
         labels.append(random.uniform(size=ROWS_EACH) <= 1 / (1 + np.exp(-z @ truth)))
     sites = [agent for agent in range(num_agents) for _ in range(ROWS_EACH)]
     return logistic_regression(
-        np.concatenate(rows), np.concatenate(labels), sites, prior_var=PRIOR_VAR, intercept=False
+        np.concatenate(rows),
+        np.concatenate(labels),
+        sites,
+        prior_std=PRIOR_VAR**0.5,
+        intercept=False,
     )
 
 
