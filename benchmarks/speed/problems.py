@@ -8,8 +8,12 @@ import networkx as nx
 import numpy as np
 
 import starlings as st
-from starlings.research.paper.data import NOISE_STD, PRIOR_VAR, linear_problem
-from starlings.research.paper.logistic_posterior import logistic_problem
+from starlings.research.paper.data import (
+    NOISE_STD,
+    PRIOR_VAR,
+    linear_problem,
+    logistic_problem,
+)
 
 RHO = 5.0
 """The paper's penalty."""

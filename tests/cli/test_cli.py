@@ -275,9 +275,9 @@ def test_a_traceback_is_there_for_who_asks(study, monkeypatch):
 
 
 def test_an_unexpected_error_says_how_to_see_more(monkeypatch):
-    broken = types.ModuleType("starlings.research.demo")
+    broken = types.ModuleType("starlings.research.demo.run")
     broken.run = lambda output, progress: {}["key"]
-    monkeypatch.setitem(sys.modules, "starlings.research.demo", broken)
+    monkeypatch.setitem(sys.modules, "starlings.research.demo.run", broken)
     outcome = starlings("demo")
     assert outcome.exit_code == 1
     assert outcome.stderr == "Unexpected KeyError: 'key' (STARLINGS_DEBUG=1 shows where)\n"
@@ -287,9 +287,9 @@ def test_ctrl_c_has_the_exit_code_of_an_interrupt(monkeypatch):
     def interrupted(output, progress):
         raise KeyboardInterrupt
 
-    stopped = types.ModuleType("starlings.research.demo")
+    stopped = types.ModuleType("starlings.research.demo.run")
     stopped.run = interrupted
-    monkeypatch.setitem(sys.modules, "starlings.research.demo", stopped)
+    monkeypatch.setitem(sys.modules, "starlings.research.demo.run", stopped)
     assert starlings("demo").exit_code == 130
 
 
@@ -332,9 +332,9 @@ def test_the_table_of_samplers_has_every_word(columns):
 
 def test_demo_writes_where_it_is_told(tmp_path, monkeypatch):
     seen = []
-    fake = types.ModuleType("starlings.research.demo")
+    fake = types.ModuleType("starlings.research.demo.run")
     fake.run = lambda output, progress: seen.append((output, progress))
-    monkeypatch.setitem(sys.modules, "starlings.research.demo", fake)
+    monkeypatch.setitem(sys.modules, "starlings.research.demo.run", fake)
     assert starlings("demo", "--output", tmp_path).exit_code == 0
     assert starlings("demo", "--output", tmp_path, "--quiet").exit_code == 0
     assert seen == [(tmp_path, True), (tmp_path, False)]

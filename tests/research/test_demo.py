@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 import starlings as st
-from starlings.research import demo
+from starlings.research.demo import data, report, run
+from starlings.research.packaged_data import check_installed
 
 pytestmark = pytest.mark.skipif(
     any(
@@ -26,12 +27,12 @@ DRAWS, THIN, REFERENCE_DRAWS = 60, 20, 200
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    return demo.load_rows()
+    return data.load_rows()
 
 
 @pytest.fixture(scope="module")
 def problem(rows) -> st.Problem:
-    return demo.build_problem(rows)
+    return data.build_problem(rows)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def laplace(problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def langevin_step() -> float:
-    return 1 / (4 * demo.RHO * st.Network.ring(6).num_edges)
+    return 1 / (4 * run.RHO * st.Network.ring(6).num_edges)
 
 
 def test_the_table_has_six_sites_and_all_rows(rows):
@@ -70,12 +71,12 @@ def test_every_row_is_counted_at_its_site(rows, problem):
 
 
 def test_counts_give_the_posterior_of_the_rows(rows, problem):
-    X = np.column_stack([np.asarray(c.value(rows), float) - c.centre for c in demo.COVARIATES])
+    X = np.column_stack([np.asarray(c.value(rows), float) - c.centre for c in data.COVARIATES])
     by_row = st.models.logistic_regression(
         X, rows["mdvis"] > 0, rows["site"], prior_std=10**0.5, intercept=False
     )
     beta = np.linspace(-1, 1, problem.dim)
-    z = beta * [c.scale for c in demo.COVARIATES]
+    z = beta * [c.scale for c in data.COVARIATES]
     by_count = problem.potential(z) - problem.potential(0 * z)
     expected = by_row.potential(beta) - by_row.potential(0 * beta)
     np.testing.assert_allclose(by_count, expected, rtol=1e-10)
@@ -84,7 +85,9 @@ def test_counts_give_the_posterior_of_the_rows(rows, problem):
 def test_agents_with_the_whole_prior_are_the_sites_alone(problem):
     z = np.linspace(-0.5, 0.5, problem.dim)
     with jax.enable_x64(True):
-        values = jax.vmap(lambda agent: agent.potential(jnp.asarray(z)))(demo.alone(problem))
+        values = jax.vmap(lambda agent: agent.potential(jnp.asarray(z)))(
+            run.independent_agents(problem)
+        )
     for site in (0, 5):
         expected = problem.alone(problem.sites[site]).potential(z)
         np.testing.assert_allclose(values[site], expected, rtol=1e-12)
@@ -92,7 +95,7 @@ def test_agents_with_the_whole_prior_are_the_sites_alone(problem):
 
 def test_merged_counts_give_the_pooled_posterior(problem):
     pooled = problem.pooled()
-    merged = demo.counted_problem({"pooled": demo.merge(**pooled.shards["pooled"])})
+    merged = data.counted_problem({"pooled": data.merge(**pooled.shards["pooled"])})
     assert merged.num_rows[0] < pooled.num_rows[0] / 2
     z = np.linspace(-0.5, 0.5, problem.dim)
     np.testing.assert_allclose(merged.potential(z), pooled.potential(z), rtol=1e-12)
@@ -104,7 +107,7 @@ def test_rho_is_what_its_comment_says(laplace):
     assert 0.19 < langevin_step() * curvatures[-1] < 0.21
     assert 0.048 < langevin_step() * curvatures[0] < 0.052
     gaussian = st.models.gaussian(hessians, hessians @ mode)
-    law = st.theory.law(gaussian, st.Network.ring(6), st.DADMMS(rho=demo.RHO)).stationary()
+    law = st.theory.law(gaussian, st.Network.ring(6), st.DADMMS(rho=run.RHO)).stationary()
     sd = np.sqrt(np.diag(np.linalg.inv(hessians.sum(axis=0))))
     ratios = np.array([np.sqrt(np.diag(law.agent(i)[1])) for i in range(6)]) / sd
     assert (round(ratios.min(), 3), round(ratios.max(), 3)) == (0.992, 1.011)
@@ -113,7 +116,7 @@ def test_rho_is_what_its_comment_says(laplace):
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    demo.run(folder, draws=DRAWS, thin=THIN, reference_draws=REFERENCE_DRAWS)
+    run.run(folder, draws=DRAWS, thin=THIN, reference_draws=REFERENCE_DRAWS)
     return folder
 
 
@@ -122,7 +125,7 @@ def test_a_run_saves_figure_table_and_draws(short_run):
         assert (short_run / name).stat().st_size > 1000
     result = st.load(short_run / "rand.nc")
     assert result.posterior["beta"].sizes["draw"] == DRAWS
-    assert list(result.posterior["beta_dim_0"].values) == [c.label for c in demo.COVARIATES]
+    assert list(result.posterior["beta_dim_0"].values) == [c.label for c in data.COVARIATES]
 
 
 def test_the_saved_table_has_every_estimate(short_run):
@@ -139,7 +142,7 @@ def test_the_saved_table_has_every_estimate(short_run):
         *errors,
     ]
     counts = table.groupby("parameter", sort=False)["estimate"].value_counts().unstack()
-    assert list(counts.index) == [c.label for c in demo.COVARIATES]
+    assert list(counts.index) == [c.label for c in data.COVARIATES]
     assert (counts[["alone", "network", "pooled"]] == [6, 6, 1]).all(axis=None)
 
 
@@ -153,8 +156,8 @@ def test_network_and_nuts_find_the_mean_of_the_posterior(short_run, problem, lap
     total = hessians.sum(axis=0)
     tau = 2 / (langevin_step() * np.linalg.eigvalsh(total)[0])
     effective = {
-        "network": demo.CHAINS * DRAWS * THIN / tau,
-        "pooled": demo.CHAINS * REFERENCE_DRAWS / 2,
+        "network": run.CHAINS * DRAWS * THIN / tau,
+        "pooled": run.CHAINS * REFERENCE_DRAWS / 2,
     }
     table = pd.read_csv(short_run / "rand.csv")
     z_sd = np.sqrt(np.diag(np.linalg.inv(total)))
@@ -163,7 +166,7 @@ def test_network_and_nuts_find_the_mean_of_the_posterior(short_run, problem, lap
         found = table[table["estimate"] == estimate].pivot(
             index="parameter", columns="site", values="mean"
         )
-        found = found.loc[[c.label for c in demo.COVARIATES]].to_numpy()
+        found = found.loc[[c.label for c in data.COVARIATES]].to_numpy()
         errors = (found - mean[:, None]) / sd[:, None]
         assert np.abs(errors).max() < 4 / np.sqrt(size) + 0.05
 
@@ -172,18 +175,18 @@ def test_the_printed_table_fits_a_terminal(short_run, capsys):
     table = pd.read_csv(short_run / "rand.csv")
     for width, wide in ((80, False), (126, True)):
         console = Console(width=width, color_system=None)
-        console.print(demo.display_table(table, wide))
+        console.print(report.display_table(table, wide))
         printed = capsys.readouterr().out
         assert "…" not in printed
-        assert all(covariate.label in printed for covariate in demo.COVARIATES)
+        assert all(covariate.label in printed for covariate in data.COVARIATES)
 
 
 def test_monte_carlo_errors_of_independent_draws_are_those_of_the_textbook():
     draws = np.random.default_rng(0).normal(3.0, 2.0, size=(4, 500, 200))
-    errors = demo.monte_carlo_errors(draws)
+    errors = report.monte_carlo_errors(draws)
     np.testing.assert_allclose(errors, [1 / np.sqrt(2000), 1 / np.sqrt(4000)], rtol=0.1)
 
 
 def test_a_missing_package_is_named_with_its_remedy():
     with pytest.raises(ModuleNotFoundError, match=r"needs no_such_package.*starlings\[demo\]"):
-        demo.check_installed("no_such_package", extra="demo")
+        check_installed("no_such_package", extra="demo")

@@ -6,20 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from starlings.research.paper import (
-    claims,
-    evolution,
-    linear,
-    page,
-    registry,
-    released,
-    runner,
-    theorem,
-)
-from starlings.research.paper.base import Experiment, Settings
+from starlings.research.paper import claims, page, registry, runner
+from starlings.research.paper.claims_table import claims_page
 from starlings.research.paper.curves import Path, Start, exact_paths, fitted_paths, simulate
 from starlings.research.paper.data import TOPOLOGIES, linear_problem, topology
-from starlings.research.paper.markdown import claims_page
+from starlings.research.paper.experiment import Experiment, Settings
+from starlings.research.paper.experiments import evolution, linear, released, theorem
 from starlings.research.paper.style import METHODS, figure_style, log_axis, panel_grid, save_figure
 from starlings.samplers import CADMM, DADMMS
 from starlings.theory import gaussian_w2
@@ -141,7 +133,7 @@ def test_published_numbers_are_the_released_code_and_not_algorithm_1():
 
 
 def judged(table: pd.DataFrame, start: str) -> bool:
-    rows = claims.judge_all({"fig-linear-100-50": table})
+    rows = registry.judge_all({"fig-linear-100-50": table})
     return bool(rows[rows["claim"].str.startswith(start)]["holds"].all())
 
 
@@ -177,7 +169,7 @@ def test_speed_is_judged_for_the_average_too():
     table = linear_rows()
     slow = (table["target"] == "average") & (table["method"] == "D-ADMMS")
     table.loc[slow, "exact"] = 9.0
-    rows = claims.judge_all({"fig-linear-100-50": table})
+    rows = registry.judge_all({"fig-linear-100-50": table})
     speeds = rows[rows["claim"].str.startswith("On rings D-ADMMS converges faster")]
     assert dict(zip(speeds["setting"], speeds["holds"], strict=True)) == {
         "ring, agent": True,
@@ -217,7 +209,7 @@ def test_distance_from_the_own_limit_is_below_its_guarantee(theorem_table):
 
 
 def test_theorem_applies_to_the_worked_examples_and_says_little(theorem_table):
-    rows = claims.judge_all({"fig-theorem": theorem_table})
+    rows = registry.judge_all({"fig-theorem": theorem_table})
     applies, useful = (rows[rows["claim"].str.startswith(f"The {s}")] for s in ("conv", "theorem"))
     assert applies["holds"].tolist() == [True, True, False]
     assert useful["holds"].tolist() == [False, False]
@@ -245,7 +237,7 @@ def test_summary_counts_settings():
 
 
 def test_claims_of_the_small_network(linear_table):
-    rows = claims.judge_all({"fig-linear-5-50": linear_table}).set_index("claim")["holds"]
+    rows = registry.judge_all({"fig-linear-5-50": linear_table}).set_index("claim")["holds"]
     assert rows["On rings D-ADMMS converges faster than D-SGLD, D-SGHMC and D-ULA."].all()
     assert rows["Without edges ADMM and D-ADMMS are the same."].all()
     assert not rows["On rings so is the average (shown, not stated)."]
@@ -355,7 +347,7 @@ def test_full_run_follows_a_quick_one(tiny_registry, tmp_path):
 def test_page_says_what_is_ours(linear_table, tmp_path):
     (large,) = (e for e in linear.EXPERIMENTS if e.name == "fig-linear-100-50")
     text = page.write(
-        tmp_path, [large], {large.name: linear_table}, claims.judge_all({}), Settings()
+        tmp_path, [large], {large.name: linear_table}, registry.judge_all({}), Settings()
     )
     assert "exponents of D-ULA, 0.9 and 0.9, are ours" in text.read_text()
 

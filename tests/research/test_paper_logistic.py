@@ -12,11 +12,15 @@ import pandas as pd
 import pytest
 
 import starlings as st
-from starlings.research.paper import claims, logistic
-from starlings.research.paper.base import Settings
-from starlings.research.paper.data import TOPOLOGIES, topology
-from starlings.research.paper.logistic_claims import POSTERIOR_ROUNDS, worse_with_more_agents
-from starlings.research.paper.logistic_posterior import Posterior, accuracies, logistic_problem
+from starlings.research.paper import registry
+from starlings.research.paper.data import TOPOLOGIES, logistic_problem, topology
+from starlings.research.paper.experiment import Settings
+from starlings.research.paper.experiments import logistic
+from starlings.research.paper.experiments.logistic_claims import (
+    POSTERIOR_ROUNDS,
+    worse_with_more_agents,
+)
+from starlings.research.paper.experiments.logistic_posterior import Posterior, accuracies
 from starlings.research.paper.parallel import pieces
 from starlings.research.paper.style import figure_style
 from starlings.solvers.proximal import proximal_point, tolerance
@@ -239,10 +243,10 @@ def test_decline_with_the_number_of_agents_is_judged_over_all_tables():
 
 @pytest.mark.slow
 def test_claims_that_need_more_rounds_or_agents_are_left_out(table):
-    rows = claims.judge_all({"fig-logistic-5": table})
+    rows = registry.judge_all({"fig-logistic-5": table})
     assert not rows["claim"].str.contains("of the posterior|declines|number of agents").any()
     late = table.assign(round=table["round"].replace(logistic.QUICK_ROUNDS, POSTERIOR_ROUNDS))
-    rows = claims.judge_all({"fig-logistic-5": late}).set_index("claim")
+    rows = registry.judge_all({"fig-logistic-5": late}).set_index("claim")
     (criterion,) = rows[rows.index.str.contains("of the posterior")]["criterion"]
     assert "After 300 rounds" in criterion
 

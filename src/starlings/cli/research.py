@@ -19,7 +19,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Show the library at work on a small example with real data."""
-    from starlings.research.demo import run
+    from starlings.research.demo.run import run
 
     run(output, progress=not quiet)
 

@@ -1,6 +1,6 @@
 """Three posteriors of real rows with their natural sites, from tables inside PyPI wheels.
 
-1. RAND health insurance experiment, six sites (statsmodels): the model of `demo`.
+1. RAND health insurance experiment, six sites (statsmodels): the model of `research.demo`.
 
 2. NCCTG lung cancer trial, eighteen institutions (lifelines): survival in years t, observed
    (d = 1) or censored (d = 0), is Weibull with proportional hazards,
@@ -42,7 +42,7 @@ import pandas as pd
 from starlings.models.outcomes import NormalPrior, half_normal
 from starlings.problem import Problem
 from starlings.problem.parameters import Parameter
-from starlings.research import demo
+from starlings.research.demo.data import build_problem, load_rows
 from starlings.research.packaged_data import read_packaged
 
 EXTRA = "accuracy"
@@ -82,13 +82,13 @@ def all_cases() -> list[Case]:
 
 def rand_case() -> Case:
     """Who sees a doctor in a year, at six sites."""
-    rows = demo.load_rows()
+    rows = load_rows()
     return Case(
         "RAND health insurance",
         "sites",
         len(rows),
         "logistic regression",
-        demo.build_problem(rows),
+        build_problem(rows),
     )
 
 

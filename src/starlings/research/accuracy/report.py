@@ -19,7 +19,7 @@ from rich.table import Table
 from starlings._version import __version__
 from starlings.diagnostics.statistics import entry_names
 from starlings.research.accuracy.run import Comparison
-from starlings.research.demo import describe
+from starlings.research.demo.report import describe
 from starlings.results.plots import (
     BAND,
     PALETTE,

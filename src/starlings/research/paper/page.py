@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from starlings.research.paper.base import Experiment, Settings
 from starlings.research.paper.claims import coverage, summarise
+from starlings.research.paper.experiment import Experiment, Settings
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from starlings.errors import DisconnectedNetworkWarning
 from starlings.network import Network
-from starlings.research.paper.base import Report
 from starlings.research.paper.data import TOPOLOGIES, topology
+from starlings.research.paper.experiment import Report
 
 THREADS = 2
 

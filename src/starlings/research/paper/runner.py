@@ -20,9 +20,9 @@ from typing import Any
 import pandas as pd
 
 from starlings._version import __version__
-from starlings.research.paper import claims, page, registry
-from starlings.research.paper.base import Experiment, Report, Settings
-from starlings.research.paper.markdown import claims_page
+from starlings.research.paper import page, registry
+from starlings.research.paper.claims_table import claims_page
+from starlings.research.paper.experiment import Experiment, Report, Settings
 from starlings.research.paper.style import figure_style, save_figure
 from starlings.system.progress import Lines, is_shown, on_terminal, say, terminal
 
@@ -101,7 +101,7 @@ def write_summary(settings: Settings, folder: Path) -> Path:
     """The claims, judged from all finished tables, and the page."""
     finished = [e for e in registry.experiments().values() if is_finished(e, settings, folder)]
     tables = {e.name: read_table(e, folder) for e in finished}
-    judged = claims.judge_all(tables)
+    judged = registry.judge_all(tables)
     judged.to_csv(folder / "claims.csv", index=False)
     (folder / "claims.md").write_text(claims_page(judged, settings), encoding="utf-8")
     return page.write(folder, finished, tables, judged, settings)

@@ -32,12 +32,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.research.paper.base import Experiment, Report, Settings
 from starlings.research.paper.curves import AGENT, REPLICATES, Path, Start, simulate
-from starlings.research.paper.data import TOPOLOGIES
-from starlings.research.paper.linear import RHO, paper_dadmms, paper_dula
-from starlings.research.paper.logistic_claims import LAST_ROUNDS, POSTERIOR_ROUNDS
-from starlings.research.paper.logistic_posterior import Posterior, accuracies, logistic_problem
+from starlings.research.paper.data import TOPOLOGIES, logistic_problem
+from starlings.research.paper.experiment import Experiment, Report, Settings
+from starlings.research.paper.experiments.linear import RHO, paper_dadmms, paper_dula
+from starlings.research.paper.experiments.logistic_claims import LAST_ROUNDS, POSTERIOR_ROUNDS
+from starlings.research.paper.experiments.logistic_posterior import Posterior, accuracies
 from starlings.research.paper.parallel import Piece, in_threads, pieces
 from starlings.research.paper.style import METHODS, log_axis, method_legend, panel_grid
 from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD

@@ -24,8 +24,8 @@ from matplotlib.figure import Figure
 from starlings.models import gaussian
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.research.paper.base import Experiment, Report, Settings
 from starlings.research.paper.data import linear_problem, topology
+from starlings.research.paper.experiment import Experiment, Report, Settings
 from starlings.research.paper.style import METHODS, log_axis, panel_grid
 from starlings.theory import (
     Bound,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from starlings.research.paper.base import Settings
+from starlings.research.paper.experiment import Settings
 
 HEAD = "| the paper says | verdict | numbers |\n|---|---|---|\n"
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from starlings.research.paper.judging import BASELINES, SAMPLERS, Claim, Verdict
+from starlings.research.paper.claims import BASELINES, SAMPLERS, Claim, Verdict
 
 START_FRACTION = 0.1
 ALIKE = 1e-9
@@ -80,7 +80,7 @@ def rounds_to_fraction(by_method: pd.DataFrame) -> pd.Series:
     return reached.idxmax().astype(float).where(reached.any(), np.inf)
 
 
-LINEAR_CLAIMS = (
+CLAIMS = (
     Claim(
         "On rings D-ADMMS converges faster than D-SGLD, D-SGHMC and D-ULA.",
         "Fewest rounds until W2 is a tenth of what it was, for one agent and for the average.",

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from starlings.research.paper.base import Experiment, Report, Settings
 from starlings.research.paper.curves import Start, w2_table
 from starlings.research.paper.data import linear_problem, topology
-from starlings.research.paper.linear import curve_handles, paper_dadmms
+from starlings.research.paper.experiment import Experiment, Report, Settings
+from starlings.research.paper.experiments.linear import curve_handles, paper_dadmms
 from starlings.research.paper.style import log_axis, panel_grid
 
 NUM_AGENTS, ROWS_EACH, ROUNDS = 20, 50, 100

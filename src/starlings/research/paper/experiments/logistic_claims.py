@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from starlings.research.paper.judging import BASELINES, SAMPLERS, Claim, Verdict
+from starlings.research.paper.claims import BASELINES, SAMPLERS, Claim, Verdict
 
 LAST_ROUNDS = {5: 29, 20: 19, 50: 19}
 """Of the paper's curves, by the number of agents."""
@@ -95,7 +95,7 @@ def last_of(table: pd.DataFrame, graph: str, quantity: str) -> pd.Series:
     return curves(table, graph, quantity).iloc[-1]
 
 
-LOGISTIC_CLAIMS = (
+CLAIMS = (
     Claim(
         "Logistic: on rings D-ADMMS has the highest accuracy of the samplers.",
         f"Highest accuracy after the last round that the paper shows (to {TIE:g}).",

@@ -26,10 +26,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from starlings.problem import Problem
-from starlings.research.paper.base import Experiment, Report, Settings
 from starlings.research.paper.curves import REPLICATES, Path, Start, band, exact_paths
 from starlings.research.paper.data import linear_problem, topology
-from starlings.research.paper.linear import RHO, paper_dadmms
+from starlings.research.paper.experiment import Experiment, Report, Settings
+from starlings.research.paper.experiments.linear import RHO, paper_dadmms
 from starlings.research.paper.style import METHODS, log_axis, panel_grid
 from starlings.samplers import CADMM
 

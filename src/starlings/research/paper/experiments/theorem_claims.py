@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from starlings.research.paper.judging import Claim, Verdict
+from starlings.research.paper.claims import Claim, Verdict
 
 USEFUL = 10
 """A bound is called useful if it is at most this many times the distance that it bounds."""
@@ -32,7 +32,7 @@ def _cases(table: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
         yield str(case), rows.iloc[-1]
 
 
-THEOREM_CLAIMS = (
+CLAIMS = (
     Claim(
         "The convergence theorem applies to D-ADMMS.",
         "Its condition a < 1 holds, at the best rho in the worked examples.",

@@ -1,15 +1,10 @@
-"""The paper's logistic regression and its posterior, to compare with what agents draw.
-
-The data come from NumPy's legacy generator seeded with 10, in the order of the released code: first
-the true coefficients, then for each agent its 50 rows z and after them its 50 numbers u,
-
-    x ~ N(0, 10 I),   z_l ~ N(0, 20 I),   y_l = 1 if u_l <= 1 / (1 + exp(-x'z_l)) else 0     (1)
+"""The posterior of the paper's logistic regression, to compare with what agents draw.
 
 In three dimensions the mean m and covariance C of the posterior exp(-F) of all rows need no
 sampler. They are sums over a grid that is white under their last estimate, starting from the mode
 and the Hessian there,
 
-    m, C <- moments of exp(-F) at the points m + C^1/2 u,     u in a cube of spacing h       (2)
+    m, C <- moments of exp(-F) at the points m + C^1/2 u,     u in a cube of spacing h       (1)
 
 where the trapezoidal rule errs by about exp(-2 pi^2 / h^2).
 """
@@ -25,40 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import softmax
 
-from starlings.models import logistic_regression
 from starlings.problem import Problem
 from starlings.problem.agent import Agent
-from starlings.research.paper.data import DATA_SEED, PRIOR_VAR
 from starlings.solvers.proximal import proximal_point
 
-DIM, ROWS_EACH, FEATURE_VAR = 3, 50, 20.0
 HALF_WIDTH, NODES, PASSES = 8.0, 25, 3
-"""Of the grid (2): standard deviations to each side, points along an axis, and repetitions."""
+"""The grid (1): standard deviations to each side, points along an axis, and repetitions."""
 CHUNK = 256
-"""Points of the grid whose rows are in memory at once."""
-
-
-def logistic_problem(num_agents: int) -> Problem:
-    """Eq. (1), divided among agents 0, 1, ...
-
-    >>> logistic_problem(5)
-    Problem(sites=5, rows=250, dim=3)
-    """
-    random = np.random.RandomState(DATA_SEED)
-    truth = random.multivariate_normal(np.zeros(DIM), PRIOR_VAR * np.eye(DIM))
-    rows, labels = [], []
-    for _ in range(num_agents):
-        z = random.multivariate_normal(np.zeros(DIM), FEATURE_VAR * np.eye(DIM), size=ROWS_EACH)
-        rows.append(z)
-        labels.append(random.uniform(size=ROWS_EACH) <= 1 / (1 + np.exp(-z @ truth)))
-    sites = [agent for agent in range(num_agents) for _ in range(ROWS_EACH)]
-    return logistic_regression(
-        np.concatenate(rows),
-        np.concatenate(labels),
-        sites,
-        prior_std=PRIOR_VAR**0.5,
-        intercept=False,
-    )
+"""Points of the grid at which the density is computed at once, to save memory."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +36,17 @@ class Posterior:
 
     mode: np.ndarray
     largest_curvature: float
-    """Of the pooled potential F, at the mode."""
+    """The largest eigenvalue of the Hessian of the pooled potential F, at the mode."""
     mean: np.ndarray
     covariance: np.ndarray
     accuracy: float
+    """The expected share of rows that a draw labels right."""
     accuracy_sd: float
+    """The standard deviation of that share over draws."""
 
     @classmethod
     def of(cls, problem: Problem, nodes: int = NODES, half_width: float = HALF_WIDTH) -> Posterior:
-        """Sum over a grid of nodes^dim points."""
+        """Compute all of them by sums over a grid of nodes^dim points."""
         with jax.enable_x64(True):
             agent = jax.tree.map(lambda stack: stack[0], problem.pooled().agents())
             mode, hessian = map(np.array, find_mode(agent, jnp.zeros(problem.dim)))
@@ -110,9 +81,9 @@ def integrate(
     mean: np.ndarray,
     covariance: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Points and weights of eq. (2), after `PASSES` estimates of where the points should be."""
+    """Points and weights of eq. (1), after `PASSES` estimates of where the points should be."""
     for _ in range(PASSES):
-        points = mean + cube @ np.linalg.cholesky(covariance).T  # (2)
+        points = mean + cube @ np.linalg.cholesky(covariance).T  # (1)
         weights = softmax(np.array(log_density(points)))
         mean, covariance = moments(points, weights)
     return points, weights

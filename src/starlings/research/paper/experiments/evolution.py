@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from starlings.research.paper.base import Experiment, Report, Settings
 from starlings.research.paper.curves import Start, simulate
 from starlings.research.paper.data import linear_problem, topology
-from starlings.research.paper.linear import paper_dadmms
+from starlings.research.paper.experiment import Experiment, Report, Settings
+from starlings.research.paper.experiments.linear import paper_dadmms
 from starlings.research.paper.style import figure_style, panel_grid
 from starlings.theory import law
 

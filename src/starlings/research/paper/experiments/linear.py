@@ -17,9 +17,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from starlings.network import Network
-from starlings.research.paper.base import Experiment, Report, Settings
 from starlings.research.paper.curves import w2_table
 from starlings.research.paper.data import TOPOLOGIES, linear_problem
+from starlings.research.paper.experiment import Experiment, Report, Settings
 from starlings.research.paper.parallel import Piece, in_threads, pieces
 from starlings.research.paper.style import METHODS, log_axis, method_legend, panel_grid
 from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD, DULA, Decay
