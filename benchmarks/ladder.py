@@ -36,7 +36,7 @@ import starlings as st
 from starlings.research.paper.data import linear_problem
 from starlings.samplers.metropolis import change_of_energy
 from starlings.tuning import EXACTNESS, Tuning, tune
-from starlings.tuning.pilot import warm_up
+from starlings.tuning.pilot import refine
 
 from .choosing import chosen
 
@@ -136,7 +136,7 @@ def row(
 ) -> Row:
     """Tune, warm up, and run the same number of rounds twice: the second run is timed."""
     network = network.matched_to(problem.sites)
-    tuning = warm_up(problem, tune(problem, network, exactness=rung), network, seed=0)
+    tuning = refine(problem, tune(problem, network, exactness=rung), network, seed=0)
     moved, sampler = tuning.problem(problem), tuning.sampler
     cycle = getattr(sampler, "cycle", 1)
     pace = tuning.predicted_rounds_per_draw / cycle

@@ -44,7 +44,7 @@ import starlings as st
 from starlings.errors import DivergenceError, InterruptedWarning, StabilityError, TuningError
 from starlings.research.nuts import nuts as run_nuts
 from starlings.tuning import Tuning, tune
-from starlings.tuning.pilot import warm_up
+from starlings.tuning.pilot import refine
 
 from .cases import Case
 from .consensus import ImproperError, combine, refuse_improper, refuse_unmixed
@@ -109,7 +109,7 @@ class Setting:
     @cached_property
     def warmed(self) -> Tuning:
         """The same after pilot runs: what `starlings.sample` uses."""
-        return warm_up(self.case.problem, self.tuning, self.network, self.seed)
+        return refine(self.case.problem, self.tuning, self.network, self.seed)
 
     @cached_property
     def moved(self) -> st.Problem:

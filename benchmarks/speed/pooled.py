@@ -25,7 +25,7 @@ import numpy as np
 import starlings as st
 from starlings.research.nuts import mode
 from starlings.tuning import tune
-from starlings.tuning.pilot import warm_up
+from starlings.tuning.pilot import refine
 
 from ..posteriors.score import convergence
 from .limit import newton_iterations
@@ -117,7 +117,7 @@ def summary(trials: list[dict[str, float]]) -> dict[str, float]:
 def prepare_network(problem: st.Problem, draws: int, seed: int) -> Draw:
     """Tuning by the agents of a ring, as `starlings.sample` does it, and eq. (1)."""
     network = st.Network.ring(problem.num_agents).matched_to(problem.sites)
-    tuning = warm_up(problem, tune(problem, network), network, seed)
+    tuning = refine(problem, tune(problem, network), network, seed)
     moved, sampler = tuning.problem(problem), tuning.sampler
     cycle = getattr(sampler, "cycle", 1)
     thin = cycle * max(1, round(tuning.predicted_rounds_per_draw / 2 / cycle))

@@ -21,7 +21,8 @@ import starlings as st
 from starlings.cli import app
 from starlings.results.summary import Summary
 from starlings.samplers.names import BUILT_IN as SAMPLERS
-from starlings.sampling.request import BURN_IN, check_sampler
+from starlings.sampling.choice import chosen
+from starlings.sampling.request import BURN_IN
 from starlings.study.schema import GRAPHS, MODELS
 from starlings.study.study import Study
 
@@ -415,6 +416,4 @@ def test_examples_build(path):
     problem = plan.make_problem()
     network = plan.make_network(problem.sites)
     assert network.names == problem.sites
-    sampler = plan.make_sampler()
-    if sampler is not None:  # else the agents tune one
-        check_sampler(problem, network, sampler)
+    chosen(plan.make_sampler()).check(problem, network)

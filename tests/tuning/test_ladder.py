@@ -15,9 +15,11 @@ from starlings.network.gossip import Gossip
 from starlings.samplers import Metropolis, MidpointADMMS, UnitPosterior
 from starlings.theory import law, regular_variances
 from starlings.tuning import ladder, tune
-from starlings.tuning.ladder import prediction
-from starlings.tuning.mode import DENSE_DIMENSION, inverse_root
-from starlings.tuning.tuning import POINTS, STEP, even_shares, shared_points
+from starlings.tuning.directions import inverse_root
+from starlings.tuning.ladder import RUNGS, prediction
+from starlings.tuning.potential import LARGEST_DENSE_HESSIAN
+from starlings.tuning.shares import POINTS, even_shares, shared_points
+from starlings.tuning.tuner import STEP
 from tests.problems import (
     irregular_graph,
     paper_problem,
@@ -158,7 +160,7 @@ def test_every_agent_has_its_share_of_gradient_and_curvature(offset):
 
 
 def test_tilted_agents_have_one_law_on_an_irregular_graph():
-    """Equation (3) of `tuning`, for shards of 1 to 40 rows and degrees from 1 to 4."""
+    """Equation (3) of `tuner`, for shards of 1 to 40 rows and degrees from 1 to 4."""
     problem = unequal_linear_problem()
     tuning = tune(problem, IRREGULAR)
     exact = law(tuning.problem(problem), IRREGULAR, tuning.sampler)
@@ -173,6 +175,16 @@ def test_tilted_agents_have_one_law_on_an_irregular_graph():
 
 
 # What is promised before a run
+
+
+def predicted(network, rung):
+    """The prediction for a rung at the default step, on agents of one parameter."""
+    problem = shared_problem(network)
+    rho = 1 / (4 * network.num_edges * STEP)
+    with jax.enable_x64(True):
+        agents = problem.agents(network)
+        unit = UnitPosterior(1, agents, Gossip(network), STEP, rho)
+    return prediction(RUNGS[rung], unit, ADMM_SAMPLERS[rung](rho))
 
 
 @pytest.mark.parametrize("rung", ADMM_SAMPLERS)
@@ -193,16 +205,14 @@ def test_the_prediction_is_the_law_of_the_tuned_problem(name, rung):
 @on_graphs
 @pytest.mark.parametrize("rung", ADMM_SAMPLERS)
 def test_two_agents_stand_for_a_large_network(network, rung, monkeypatch):
-    sampler = ADMM_SAMPLERS[rung](1 / (4 * network.num_edges * STEP))
-    own = prediction(network, sampler, rung)
+    own = predicted(network, rung)
     monkeypatch.setattr(ladder, "LARGEST_PREDICTED", 2)
-    assert prediction(network, sampler, rung) == pytest.approx(own, rel=1e-7, abs=1e-7)
+    assert predicted(network, rung) == pytest.approx(own, rel=1e-7, abs=1e-7)
 
 
 def test_midpoint_needs_half_the_rounds():
     euler, midpoint = (
-        prediction(IRREGULAR, ADMM_SAMPLERS[rung](1 / (4 * 7 * STEP)), rung).rounds_per_draw
-        for rung in ("half-noise", "midpoint")
+        predicted(IRREGULAR, rung).rounds_per_draw for rung in ("half-noise", "midpoint")
     )
     assert (euler, midpoint) == pytest.approx((1 + 2 / STEP, 1 / STEP))
 
@@ -326,9 +336,9 @@ def test_a_cautious_step_length_where_none_leaves_the_sticky_points():
 
 
 def test_many_parameters_are_tuned_by_limited_memory():
-    """Past `DENSE_DIMENSION` the metric is diagonal; the mode is found from gradients."""
+    """Past `LARGEST_DENSE_HESSIAN` the metric is diagonal; the mode is found from gradients."""
     random = np.random.default_rng(2)
-    dim, rows = DENSE_DIMENSION + 20, 60
+    dim, rows = LARGEST_DENSE_HESSIAN + 20, 60
     X = random.normal(size=(rows, dim)) * np.geomspace(0.3, 3, dim)
     y = (random.logistic(size=rows) < X @ random.normal(size=dim) / 10).astype(float)
     problem = st.models.logistic_regression(

@@ -15,9 +15,10 @@ import starlings as st
 from starlings.network.gossip import Gossip
 from starlings.runtime import loop
 from starlings.samplers import Metropolis
-from starlings.tuning import mode, tune
 from starlings.tuning import pilot as pilots_of
-from starlings.tuning.tuning import POINTS, Goal, Place, shared_points, tuned_at
+from starlings.tuning import potential, tune
+from starlings.tuning.shares import POINTS, shared_points
+from starlings.tuning.tuner import Coordinates, Goal, tuned_at
 from tests.problems import (
     irregular_graph,
     skewed_problem,
@@ -60,9 +61,9 @@ def test_a_pilot_finds_better_coordinates_for_long_tails():
     problem, network = long_tailed_problem(), st.Network.path(3)
     tuning, covariance = tune(problem, network), long_tailed_covariance()
     sent = dataclasses.replace(tuning.sent)
-    better = pilots_of.warm_up(problem, tuning, network, seed=0)
+    better = pilots_of.refine(problem, tuning, network, seed=0)
     assert worst_stretch(tuning, covariance) > np.log(6)
-    assert worst_stretch(better, covariance) < np.log(pilots_of.TOLERATED)
+    assert worst_stretch(better, covariance) < np.log(pilots_of.TOLERATED_STRETCH)
     assert better.pilots >= 1
     length = st.DADMMS.pilot
     each = length.chains * length.cycles * 2 * network.num_edges
@@ -74,7 +75,7 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     tuning = tune(problem, network)
     before = dataclasses.replace(tuning.sent)
-    after = pilots_of.warm_up(problem, tuning, network, seed=0)
+    after = pilots_of.refine(problem, tuning, network, seed=0)
     assert after.pilots == 0
     np.testing.assert_array_equal(after.scale, tuning.scale)
     links, depth, dim = 14, 2, 3
@@ -90,7 +91,7 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
     for one, same, other in zip(*(pilot[:-1] for pilot in pilots), strict=True):
         np.testing.assert_array_equal(one, same)
         assert np.all(np.not_equal(one, other))
-    assert pilots[0].apart == 0.0
+    assert pilots[0].disagreement == 0.0
 
 
 def test_auto_stays_auto_whatever_it_takes():
@@ -101,9 +102,9 @@ def test_auto_stays_auto_whatever_it_takes():
         gossip = Gossip(network)
         points = shared_points(problem.dim)
         where = (tuning.centre, tuning.scale)
-        diverged = pilots_of.retuned(problem, tuning, gossip, Place(*where))
-        again = pilots_of.retuned(problem, diverged, gossip, Place(*where, points))
-        same = pilots_of.retuned(problem, tuning, gossip, Place(*where, points))
+        diverged = pilots_of.retuned(problem, tuning, gossip, Coordinates(*where))
+        again = pilots_of.retuned(problem, diverged, gossip, Coordinates(*where, points))
+        same = pilots_of.retuned(problem, tuning, gossip, Coordinates(*where, points))
     assert isinstance(tuning.sampler, st.DADMMS)
     assert isinstance(same.sampler, st.DADMMS)
     assert isinstance(diverged.sampler, Metropolis)
@@ -119,7 +120,7 @@ def test_agents_are_matched_by_name_and_the_given_tuning_is_left_alone():
     other.add_edges_from(named.edges)
     tuning = tune(problem, st.Network(named))
     sent = dataclasses.replace(tuning.sent)
-    one, two = (pilots_of.warm_up(problem, tuning, st.Network(g), 0) for g in (named, other))
+    one, two = (pilots_of.refine(problem, tuning, st.Network(g), 0) for g in (named, other))
     assert tuning.sent == sent
     assert one.sent == two.sent
     np.testing.assert_array_equal(one.centre, two.centre)
@@ -137,12 +138,12 @@ def test_ctrl_c_ends_a_pilot(monkeypatch):
 
     monkeypatch.setattr(pilots_of.loop, "run", half)
     with pytest.raises(KeyboardInterrupt):
-        pilots_of.warm_up(problem, tuning, network, seed=0)
+        pilots_of.refine(problem, tuning, network, seed=0)
 
 
 def test_a_pilot_keeps_the_step_that_was_asked_for():
     problem, network = long_tailed_problem(), st.Network.path(3)
-    better = pilots_of.warm_up(problem, tune(problem, network, step=0.11), network, seed=0)
+    better = pilots_of.refine(problem, tune(problem, network, step=0.11), network, seed=0)
     assert better.pilots >= 1
     assert better.wanted_step == 0.11
     assert better.step <= 0.11 * (1 + 1e-12)
@@ -168,15 +169,16 @@ def waiting_problem(events, others=0):
 def test_agents_that_are_far_apart_take_half_the_step(events, others, halvings):
     problem, network = waiting_problem(events, others), st.Network.ring(4)
     first = tune(problem, network)
-    tuning = pilots_of.warm_up(problem, first, network, seed=0)
+    tuning = pilots_of.refine(problem, first, network, seed=0)
     assert tuning.step == pytest.approx(first.step / 2**halvings)
     assert isinstance(tuning.sampler, st.DADMMS)
     with jax.enable_x64(True):
         apart = [
-            pilots_of.pilot(problem, one, Gossip(network), seed=0).apart for one in (first, tuning)
+            pilots_of.pilot(problem, one, Gossip(network), seed=0).disagreement
+            for one in (first, tuning)
         ]
-    assert (apart[0] > pilots_of.LARGEST_APART) == (halvings > 0)
-    assert apart[1] <= pilots_of.LARGEST_APART
+    assert (apart[0] > pilots_of.LARGEST_DISAGREEMENT) == (halvings > 0)
+    assert apart[1] <= pilots_of.LARGEST_DISAGREEMENT
     if halvings:
         assert apart[1] < apart[0] / 2, "faster than the step"
 
@@ -188,7 +190,7 @@ def test_the_distance_of_agents_is_that_of_the_worst_and_counted():
     with jax.enable_x64(True):
         gossip = Gossip(network)
         sent = gossip.ledger.floats
-        apart = pilots_of.distance_apart(gossip, draws)
+        apart = pilots_of.worst_disagreement(gossip, draws)
     assert apart == pytest.approx(0.2)
     depth = 2
     summed, heard = 2 * POINTS * 4, 2 * depth
@@ -213,7 +215,7 @@ def test_half_the_step_is_what_a_skewed_posterior_needs():
 
 def test_a_diagonal_metric_needs_variances_alone(monkeypatch):
     """Each coordinate has the tails of u; nothing of size dim^2 is sent."""
-    monkeypatch.setattr(mode, "DENSE_DIMENSION", 1)
+    monkeypatch.setattr(potential, "LARGEST_DENSE_HESSIAN", 1)
 
     def log_likelihood(p, row):
         return -row["part"] * (0.3 * jnp.sqrt(1 + p["x"] ** 2)).sum()
@@ -221,12 +223,12 @@ def test_a_diagonal_metric_needs_variances_alone(monkeypatch):
     shards = [{"part": [part]} for part in (0.1, 0.6, 0.3)]
     problem = st.Problem(log_likelihood, lambda p: 0.0, {"x": (2,)}, shards)
     network = st.Network.path(3)
-    better = pilots_of.warm_up(problem, tune(problem, network), network, seed=0)
+    better = pilots_of.refine(problem, tune(problem, network), network, seed=0)
     assert better.pilots >= 1
     variance = (MIXTURE @ long_tailed_covariance() @ MIXTURE.T)[0, 0]
     ratio = better.scale**2 / variance
     assert ratio.shape == (2,)
-    assert np.all((ratio > 1 / pilots_of.TOLERATED) & (ratio < pilots_of.TOLERATED))
+    assert np.all((ratio > 1 / pilots_of.TOLERATED_STRETCH) & (ratio < pilots_of.TOLERATED_STRETCH))
 
 
 def pilot_of(mean, covariance, effective=500.0, points=None):
@@ -269,7 +271,7 @@ def test_one_eigenvalue_beyond_chance_and_tolerance_does_not_fit():
 def test_new_coordinates_have_the_mean_and_the_spread_of_a_pilot(kind, monkeypatch):
     """Eq. (2), and the pilot's points are the same points in the new coordinates."""
     if kind == "diagonal":
-        monkeypatch.setattr(mode, "DENSE_DIMENSION", 1)
+        monkeypatch.setattr(potential, "LARGEST_DENSE_HESSIAN", 1)
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     tuning, random, n = tune(problem, network), np.random.default_rng(0), 40.0
     mean, points = np.array([1.0, -2.0, 0.5]), random.normal(size=(7, 3))
@@ -302,8 +304,8 @@ def test_a_centre_that_is_off_is_moved_to_where_the_draws_are():
     off = first.centre + first.scale @ np.array([2.0, 0.0, 0.0])
     with jax.enable_x64(True):
         gossip = Gossip(network)
-        wrong = tuned_at(problem, gossip, Place(off, first.scale), Goal(step=first.step), 0)
-    better = pilots_of.warm_up(problem, wrong, network, seed=0)
+        wrong = tuned_at(problem, gossip, Coordinates(off, first.scale), Goal(step=first.step))
+    better = pilots_of.refine(problem, wrong, network, seed=0)
     assert better.pilots == 1
     errors = np.linalg.solve(better.scale, better.centre - mean)
     assert np.abs(errors).max() < 0.4
@@ -328,9 +330,11 @@ def test_half_of_the_step_that_was_made_and_another_seed_for_every_pilot(monkeyp
     """The step that was wanted may be far longer than what the floor of rho left of it."""
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     good = pilot_of(np.zeros(3), np.eye(3), points=np.zeros((2, 3)))
-    seeds = scripted_pilots(monkeypatch, good._replace(apart=0.5), good._replace(apart=0.09), good)
+    seeds = scripted_pilots(
+        monkeypatch, good._replace(disagreement=0.5), good._replace(disagreement=0.09), good
+    )
     first = tune(problem, network)
-    tuning = pilots_of.warm_up(
+    tuning = pilots_of.refine(
         problem, dataclasses.replace(first, wanted_step=8 * first.step), network, seed=7
     )
     assert tuning.step == pytest.approx(first.step / 4)
@@ -347,9 +351,9 @@ def test_a_pilot_that_diverges(exactness, monkeypatch):
     tuning = tune(problem, network, exactness=exactness)
     if exactness == "half-noise":
         with pytest.raises(st.DivergenceError, match="far off"):
-            pilots_of.warm_up(problem, tuning, network, seed=0)
+            pilots_of.refine(problem, tuning, network, seed=0)
         return
-    found = pilots_of.warm_up(problem, tuning, network, seed=0)
+    found = pilots_of.refine(problem, tuning, network, seed=0)
     assert isinstance(found.sampler, Metropolis)
     assert found.predicted_rounds_per_draw == good.rounds_per_draw
 
@@ -359,8 +363,8 @@ def test_a_pilot_counts_rounds_per_draw_not_draws_per_draw():
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     with jax.enable_x64(True):
         found = pilots_of.pilot(problem, tune(problem, network), Gossip(network), seed=0)
-    assert found.effective * found.rounds_per_draw == pytest.approx(16 * 375)
-    assert 1 < found.effective < 16 * 125
+    assert found.effective_draws * found.rounds_per_draw == pytest.approx(16 * 375)
+    assert 1 < found.effective_draws < 16 * 125
 
 
 @pytest.mark.parametrize(("variances", "fits"), [((1.0, 1.2), True), ((1.0, 2.5), False)])

@@ -16,7 +16,7 @@ from starlings.errors import TuningError
 from starlings.network.gossip import Gossip
 from starlings.theory import law
 from starlings.tuning import tune
-from starlings.tuning.tuning import STEP
+from starlings.tuning.tuner import STEP
 from tests.problems import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
 
 GRAPHS = {

@@ -26,7 +26,7 @@ from starlings.problem import Problem
 from starlings.sampling import sample as run_sampler
 from starlings.system.progress import counted
 from starlings.tuning import tune
-from starlings.tuning.pilot import warm_up
+from starlings.tuning.pilot import refine
 
 MOST_THREADS = 4
 UNPREDICTED_THIN = 25
@@ -67,7 +67,7 @@ class NearlyIndependent:
         if sampler is None:
             tuning = tune(problem, network, exactness=self.exactness)
             if math.isnan(tuning.predicted_rounds_per_draw):
-                tuning = warm_up(problem, tuning, network, seed % 2**31)
+                tuning = refine(problem, tuning, network, seed % 2**31)
             problem, sampler = tuning.problem(problem), tuning.sampler
             correlated = tuning.predicted_rounds_per_draw
         enough = UNPREDICTED_THIN if correlated is None else math.ceil(2 * correlated)

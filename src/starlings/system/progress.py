@@ -9,6 +9,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
@@ -193,3 +194,26 @@ def _duration(seconds: float) -> str:
 def number_of(count: int, noun: str) -> str:
     """Such as 1 site or 1,000 sites."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run reports what it does: on stderr, or nowhere.
+
+    Args:
+        wanted: True, False, or None for "only on a terminal".
+    """
+
+    wanted: bool | None = None
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        say(text, self.wanted)
+
+    def stage(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """A context in which something runs whose duration is not known beforehand."""
+        return stage(name, self.wanted)
+
+    def counted(self, name: str, total: int) -> contextlib.AbstractContextManager[Report | None]:
+        """A context in which `total` rounds are run; it takes the number of rounds so far."""
+        return counted(name, total, self.wanted)

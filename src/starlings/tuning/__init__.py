@@ -1,5 +1,17 @@
-"""Settings that the agents find by themselves: mode, metric, shares of curvature, step, sampler."""
+"""Settings that the agents find by themselves: mode, metric, shares of curvature, step, sampler.
 
-from starlings.tuning.tuning import EXACTNESS, Tuning, tune
+tuner.py         `tune`: from a problem on a network to a sampler with its settings
+tuning.py        `Tuning`: what was found
+pilot.py         short runs that confirm it, or improve it
+ladder.py        which samplers there are to choose from, and what is known of them beforehand
+mode.py          the mode of the pooled posterior, over a network or in one process
+directions.py    Newton and L-BFGS directions, and the metric
+potential.py     sums of potentials and their derivatives
+shares.py        what each agent carries of the posterior, and how curved it is
+"""
+
+from starlings.tuning.ladder import EXACTNESS
+from starlings.tuning.tuner import tune
+from starlings.tuning.tuning import Tuning
 
 __all__ = ["EXACTNESS", "Tuning", "tune"]

@@ -7,22 +7,22 @@
     midpoint         2 d floats                none, in half the rounds
     metropolis       1 float                   none, nor on any other posterior; a sum over the
                                                network for each candidate
-    metropolis-vote  1 float                   the same; a vote by flood, half the rounds for each
-                                               candidate and more of them refused
+    metropolis-vote  1 float                   none, nor on any other posterior; a vote for each
+                                               candidate, in half the rounds, that refuses more
 
 with eta the step in units of the posterior's curvature and d the number of parameters. "auto" is
-half-noise where the proximal steps can be long enough (an eta of `SMALLEST_STEP`, some twenty
-rounds for a draw, or where less is wanted most of that), and Metropolis where the potentials are
-too far from convex for it.
+half-noise where the proximal steps can be long enough (an eta of `SMALLEST_STEP`, at which a draw
+takes about twenty rounds, or most of the wanted eta if that is less), and Metropolis where the
+potentials are too far from convex for it.
 
-What a sampler gives on the Gaussian approximation is known before it runs, if its exact law is
-known, from the law on N agents that carry d_i / sum_j d_j of the curvature one each: `prediction`.
+The law of a sampler's draws on the Gaussian approximation, if it is registered in
+`starlings.theory`, is computed before the run: on N agents with one parameter, each of which
+carries d_i / sum_j d_j of the curvature one. See `prediction`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -31,25 +31,61 @@ import numpy as np
 
 from starlings.models import gaussian
 from starlings.network import Network
-from starlings.samplers import DADMMS, Metropolis, MidpointADMMS, Sampler
+from starlings.samplers import DADMMS, Metropolis, MidpointADMMS, Sampler, UnitPosterior
 from starlings.theory.laws import has_law, law
 
-RUNGS: Mapping[str, Callable[..., Sampler]] = {
-    "coherent": partial(DADMMS.tuned, noise="coherent", output="iterate"),
-    "half-noise": partial(DADMMS.tuned, noise="coherent", output="half-noise"),
-    "curvature": partial(DADMMS.tuned, noise="coherent-curvature", output="iterate"),
-    "midpoint": MidpointADMMS.tuned,
-    "metropolis": partial(Metropolis.tuned, decision="sum"),
-    "metropolis-vote": partial(Metropolis.tuned, decision="factorised"),
-}
-EXACT_RUNGS = ("metropolis", "metropolis-vote")
-"""Rungs that are exact on any posterior, and cannot diverge."""
-EXACTNESS = ("auto", *RUNGS)
-SMALLEST_STEP, SMALLEST_SHARE = 0.1, 0.8
+SMALLEST_STEP = 0.1
+SMALLEST_SHARE = 0.8
 """"auto" takes half-noise if the step eta that proximal steps allow is at least the smaller of
-SMALLEST_STEP and SMALLEST_SHARE times the step that was wanted."""
+SMALLEST_STEP (in units of the posterior's curvature) and SMALLEST_SHARE times the wanted step."""
 LARGEST_PREDICTED = 50
-"""Number of agents up to which the exact law is computed agent by agent; two stand for more."""
+"""Number of agents up to which the exact law is computed agent by agent; above it a network of two
+agents replaces theirs."""
+
+
+class Rule(NamedTuple):
+    """How the settings of a sampler follow from the posterior in tuned coordinates."""
+
+    name: str
+    """The rung of the ladder, or the name of a class of samplers."""
+    make: Callable[[UnitPosterior], Sampler]
+    """The rule `tuned` of a class, with its choices."""
+    is_exact: bool = False
+    """Whether draws are exact on any posterior, so that a run cannot diverge."""
+    is_alike_on_every_graph: bool = False
+    """Whether agents with equal shares move alike on every graph, so that two of them, with the
+    same step, have the law of any number."""
+
+    @classmethod
+    def of_class(cls, sampler: type[Sampler]) -> Rule:
+        """The rule of a class of samplers that is asked for by name."""
+        return cls(sampler.__name__, sampler.tuned)
+
+
+_LADDER = (
+    Rule(
+        "coherent",
+        partial(DADMMS.tuned, noise="coherent", output="iterate"),
+        is_alike_on_every_graph=True,
+    ),
+    Rule(
+        "half-noise",
+        partial(DADMMS.tuned, noise="coherent", output="half-noise"),
+        is_alike_on_every_graph=True,
+    ),
+    Rule(
+        "curvature",
+        partial(DADMMS.tuned, noise="coherent-curvature", output="iterate"),
+        is_alike_on_every_graph=True,
+    ),
+    Rule("midpoint", MidpointADMMS.tuned, is_alike_on_every_graph=True),
+    Rule("metropolis", partial(Metropolis.tuned, decision="sum"), is_exact=True),
+    Rule("metropolis-vote", partial(Metropolis.tuned, decision="factorised"), is_exact=True),
+)
+RUNGS: Mapping[str, Rule] = {rule.name: rule for rule in _LADDER}
+"""The rungs by name, from the cheapest to the most exact."""
+EXACTNESS = ("auto", *RUNGS)
+"""The values of the argument `exactness`."""
 
 
 class Prediction(NamedTuple):
@@ -61,32 +97,36 @@ class Prediction(NamedTuple):
     """Rounds per effective draw: the largest autocorrelation time of an agent."""
 
 
+UNKNOWN = Prediction(np.nan, np.nan)
+"""The prediction for a sampler whose law is not known."""
+
+
 def automatic_rung(step: float, wanted_step: float) -> str:
     """The rung that "auto" stands for, where proximal steps allow `step` of the wanted one."""
     shortest = min(SMALLEST_STEP, SMALLEST_SHARE * wanted_step)
     return "half-noise" if step >= shortest else "metropolis"
 
 
-def prediction(network: Network, sampler: Sampler, rung: str) -> Prediction:
-    """The exact law's answer; an exact rung has no bias, and its pace is found by a pilot run."""
-    if rung in EXACT_RUNGS:
+def prediction(rule: Rule, unit: UnitPosterior, sampler: Sampler) -> Prediction:
+    """What the exact law of a sampler, made by a rule from `unit`, says of its draws.
+
+    An exact sampler has no bias; its rounds per draw are found by a pilot run.
+    """
+    network = unit.gossip.network
+    if rule.is_exact:
         return Prediction(0.0, np.nan)
     if not has_law(sampler):
-        return Prediction(np.nan, np.nan)
-    if network.size > LARGEST_PREDICTED and rung in RUNGS:
-        return _of_law(Network.path(2), _on_two_agents(sampler, network))
-    if network.size > LARGEST_PREDICTED:
-        return Prediction(np.nan, np.nan)
-    return _of_law(Network(nx.convert_node_labels_to_integers(network.graph)), sampler)
+        return UNKNOWN
+    if network.size <= LARGEST_PREDICTED:
+        return _by_law(Network(nx.convert_node_labels_to_integers(network.graph)), sampler)
+    if rule.is_alike_on_every_graph:
+        on_one_edge = unit._replace(rho=unit.rho * network.num_edges)  # which has the same step
+        return _by_law(Network.path(2), rule.make(on_one_edge))
+    return UNKNOWN
 
 
-def _on_two_agents(sampler: Sampler, network: Network) -> Sampler:
-    """Consensus ADMM on two agents with the same step: alike agents move alike on every graph."""
-    rho = vars(sampler)["rho"]
-    return replace(sampler, rho=rho * network.num_edges)  # type: ignore[type-var]
-
-
-def _of_law(network: Network, sampler: Sampler) -> Prediction:
+def _by_law(network: Network, sampler: Sampler) -> Prediction:
+    """The law of one parameter, of whose unit curvature every agent carries its share."""
     shares = network.degrees / network.degrees.sum()
     exact = law(gaussian(shares[:, None, None]), network, sampler)
     worst = exact.stationary().worst_agent_w2(np.zeros(1), np.eye(1))

@@ -1,0 +1,158 @@
+"""Centre, scale, shares and penalty without a coordinator and without a hyper-parameter to guess.
+
+All that is global is a sum over the agents, formed by `gossip`:
+
+1. the mode c, by Newton's method on such sums (see `mode`);
+2. the metric L with L L' = (sum_i Hess f_i(c))^-1, so that x = c + L z has unit curvature      (1)
+   everywhere near the mode; agent 0 broadcasts its c and L, so that all agents have equal bits;
+3. the shares: every agent tilts its potential so that it carries d_i / sum_j d_j of the gradient
+   and the curvature at c (see `starlings.problem.coordinates`). Under coherent noise agents that
+   are alike move alike, so that what remains of their disagreement comes from third derivatives;
+4. the penalty, from the wanted Langevin step eta in units of the posterior's curvature,
+
+       rho = 1 / (4 |E| eta),   at least max_i -lambda_min(Hess g_i(z)) / d_i                   (2)
+
+   over points z ~ N(0, I) that all agents draw from one seed, or that a pilot run found: the floor
+   keeps the proximal step, of curvature 2 rho d_i, well posed where a potential is not convex.
+
+For a Gaussian posterior the agents then are exactly alike, on any graph, and the law of each rung
+of the `ladder` is known exactly before it runs: with half-noise output, per unit of the target's,
+
+       variance = 1 + eta^2 / (4 (1 + eta/2)),     autocorrelation time = 1 + 2/eta rounds      (3)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from starlings.errors import TuningError, check_choice, check_positive
+from starlings.network import Network
+from starlings.network.gossip import Gossip
+from starlings.problem import Problem
+from starlings.samplers import Sampler, UnitPosterior
+from starlings.tuning.directions import flat_direction, inverse_root
+from starlings.tuning.ladder import EXACTNESS, RUNGS, Rule, automatic_rung, prediction
+from starlings.tuning.mode import default_starts, find_mode
+from starlings.tuning.potential import NetworkPotential, broadcast
+from starlings.tuning.shares import even_shares, shared_points, smallest_penalty
+from starlings.tuning.tuning import NEGLIGIBLE_TILT, Tuning
+
+STEP = 0.125
+"""The default of the wanted Langevin step eta, in units of the posterior's curvature."""
+INVOLVED = 0.1
+"""Share of the largest entry of a flat direction from which on a parameter is named in an error."""
+
+
+class Goal(NamedTuple):
+    """What is asked of tuning."""
+
+    exactness: str = "auto"
+    """The rung of the `ladder`; without effect if `sampler` is given."""
+    sampler: type[Sampler] | None = None
+    """A class of samplers to be tuned by its own rule, instead of a rung."""
+    step: float = STEP
+    """The wanted step eta, in units of the posterior's curvature."""
+
+    def rule(self, step: float) -> Rule:
+        """The rule by which the sampler is made, where proximal steps allow this step."""
+        if self.sampler is not None:
+            return Rule.of_class(self.sampler)
+        is_auto = self.exactness == "auto"
+        return RUNGS[automatic_rung(step, self.step) if is_auto else self.exactness]
+
+
+class Coordinates(NamedTuple):
+    """Coordinates x = centre + scale z that are equal at all agents."""
+
+    centre: np.ndarray
+    """c, in unconstrained coordinates, (dim,)."""
+    scale: np.ndarray
+    """L of eq. (1); a vector stands for a diagonal matrix."""
+    points: np.ndarray | None = None
+    """Points z (point, dim) that represent the posterior; None for points drawn from N(0, I)."""
+
+
+def tune(
+    problem: Problem,
+    network: Network,
+    start: Any = None,
+    step: float = STEP,
+    exactness: str = "auto",
+    sampler: type[Sampler] | None = None,
+) -> Tuning:
+    """Find the mode, the metric, the shares and the penalty of a problem on a connected network.
+
+    Args:
+        problem: the model and the rows of every site, in the model's own coordinates.
+        network: who talks to whom.
+        start: where the search for the mode begins, as a flat unconstrained vector; by default at
+            the origin, and at random points if it gets stuck there.
+        step: the wanted Langevin step eta, in units of the posterior's curvature.
+        exactness: the rung of the ladder: "auto", "coherent", "half-noise", "curvature",
+            "midpoint", "metropolis" or "metropolis-vote".
+        sampler: a class of samplers with a rule `tuned` of its own, instead of a rung.
+    """
+    check_choice(EXACTNESS, exactness=exactness)
+    check_positive(step=step)
+    network = network.matched_to(problem.sites)
+    if network.num_edges == 0:
+        raise ValueError(
+            "tuning needs a network with edges, since a single agent has no other to agree with; "
+            "give a sampler with its settings instead."
+        )
+    with jax.enable_x64(True):
+        gossip = Gossip(network)
+        potential = NetworkPotential(problem.agents(network), gossip)
+        starts = default_starts(problem.dim) if start is None else [np.asarray(start, float)]
+        mode = find_mode(potential, starts, problem.in_words)
+        _refuse_flat(problem, mode.hessian)
+        scale = broadcast(gossip, inverse_root(mode.hessian))  # (1)
+        goal = Goal(exactness, sampler, step)
+        tuning = tuned_at(problem, gossip, Coordinates(mode.point, scale), goal)
+    return replace(tuning, newton_iterations=mode.iterations)
+
+
+def _refuse_flat(problem: Problem, hessian: np.ndarray) -> None:
+    """Refuse parameters that neither rows nor prior distinguish: the metric would be rounding."""
+    entries = flat_direction(hessian)
+    if entries is None:
+        return
+    labels = problem.parameters.flat_labels()
+    names = [labels[k] for k in np.flatnonzero(entries > INVOLVED * entries.max())]
+    raise TuningError(
+        "the posterior is flat, as far as 16 digits can tell, in a direction of "
+        f"{', '.join(names)}: rows and prior cannot tell these apart. Leave one of them out, give "
+        "them a narrower prior (a smaller `prior_std`), or scale the data's columns to like sizes."
+    )
+
+
+def tuned_at(problem: Problem, gossip: Gossip, coordinates: Coordinates, goal: Goal) -> Tuning:
+    """The shares, the penalty and the sampler for coordinates that all agents have."""
+    network, (centre, scale, points) = gossip.network, coordinates
+    tilts = even_shares(gossip, problem.affine(centre, scale).agents(network))
+    agents = problem.affine(centre, scale, *tilts, NEGLIGIBLE_TILT).agents(network)
+    floor = smallest_penalty(
+        gossip, agents, shared_points(problem.dim) if points is None else points
+    )
+    rho = max(1 / (4 * network.num_edges * goal.step), floor)  # (2)
+    step = 1 / (4 * network.num_edges * rho)
+    rule, unit = goal.rule(step), UnitPosterior(problem.dim, agents, gossip, step, rho)
+    sampler = rule.make(unit)
+    predicted = prediction(rule, unit, sampler)
+    return Tuning(
+        centre,
+        scale,
+        *tilts,
+        step=step,
+        wanted_step=goal.step,
+        sampler=sampler,
+        rung=rule.name,
+        exactness=goal.exactness,
+        sent=gossip.ledger,
+        predicted_w2=predicted.w2,
+        predicted_rounds_per_draw=predicted.rounds_per_draw,
+    )
