@@ -30,6 +30,12 @@ needs_folder = pytest.mark.skipif(
 NEARLY_GAUSSIAN = [name for name in cases.BUILDERS if name not in cases.HARD]
 
 
+def one_quick(names):
+    """All names as parameters of a test, of which the quick suite takes the first."""
+    first, *rest = names
+    return [first, *(pytest.param(name, marks=pytest.mark.slow) for name in rest)]
+
+
 @jax.jit
 def pooled_values(agents, points):
     return jax.vmap(lambda z: jnp.sum(jax.vmap(lambda a: a.potential(z))(agents)))(points)
@@ -50,7 +56,7 @@ def near_reference(case, count=3):
 
 
 @needs_folder
-@pytest.mark.parametrize("name", cases.BUILDERS)
+@pytest.mark.parametrize("name", one_quick(cases.BUILDERS))
 def test_divisions_share_one_posterior(name):
     both = [cases.load(FOLDER, name, division) for division in cases.DIVISIONS]
     points = near_reference(both[0])
@@ -75,7 +81,7 @@ def test_every_row_is_used_once(name, division):
 
 
 @needs_folder
-@pytest.mark.parametrize("name", NEARLY_GAUSSIAN)
+@pytest.mark.parametrize("name", one_quick(NEARLY_GAUSSIAN))
 def test_laplace_approximation_meets_the_reference(name):
     case = cases.load(FOLDER, name, "random")
     reference = case.reference["unconstrained"]
@@ -91,7 +97,7 @@ def test_laplace_approximation_meets_the_reference(name):
 
 
 @needs_folder
-@pytest.mark.parametrize("name", cases.HARD)
+@pytest.mark.parametrize("name", one_quick(cases.HARD))
 def test_reported_quantities_are_where_the_reference_is(name):
     case = cases.load(FOLDER, name, "sorted")
     reference = case.reference["constrained"]
@@ -191,6 +197,7 @@ def test_consensus_is_exact_on_a_gaussian(monkeypatch):
     assert figures.bytes_per_effective_draw > 8 * 3 * 2
 
 
+@pytest.mark.slow
 def test_a_method_of_the_literature_is_given_the_best_step_of_a_grid(monkeypatch):
     monkeypatch.setattr(methods, "PACES", (32.0, 64.0))
     monkeypatch.setattr(methods, "SLOWEST", 128.0)

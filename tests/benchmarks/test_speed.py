@@ -59,7 +59,7 @@ def library_iterates(regression, network, law, first):
 
 
 @pytest.mark.parametrize("law", reference.LAWS)
-@pytest.mark.parametrize("family", problems.FAMILIES)
+@pytest.mark.parametrize("family", ["linear", pytest.param("logistic", marks=pytest.mark.slow)])
 def test_numpy_makes_the_iterates_of_the_library(family, law):
     regression, network = problems.Regression.of(family, AGENTS), st.Network(KITE)
     first = np.random.default_rng(1).normal(size=(AGENTS, CHAINS, regression.problem.dim))
@@ -190,6 +190,7 @@ def test_evaluations_are_gradient_and_hessian():
         np.testing.assert_allclose(moved, gradient + hessian.sum(axis=-1), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_newton_iterations_are_counted():
     regression, network = problems.Regression.of("logistic", AGENTS), st.Network.ring(AGENTS)
     run = timing.LibraryRun(regression.problem, network, st.DADMMS(problems.RHO), 2)

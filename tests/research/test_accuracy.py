@@ -209,6 +209,7 @@ def tiny(known) -> run.Comparison:
     return run.compare_case(known, TINY)
 
 
+@pytest.mark.slow
 def test_nuts_finds_a_posterior_in_closed_form(known, tiny):
     """Within five Monte Carlo errors, granting NUTS an independent draw in four."""
     mean, covariance = known.problem.exact_posterior()
@@ -219,6 +220,7 @@ def test_nuts_finds_a_posterior_in_closed_form(known, tiny):
     assert (np.abs(draws.std(axis=0) / sd - 1) < 5 / np.sqrt(2 * 500)).all()
 
 
+@pytest.mark.slow
 def test_a_short_run_is_compared_with_nuts(tiny):
     assert tiny.result.posterior["beta"].shape == (4, 50, 3, 2)
     assert tiny.nuts["beta"].shape == (4, 500, 1, 2)
@@ -229,6 +231,7 @@ def test_a_short_run_is_compared_with_nuts(tiny):
     np.testing.assert_allclose(tiny.rounds_per_draw * tiny.effective_draws, rounds)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_too_short_is_said_to_be(tiny):
     short = replace(tiny, nuts=tiny.nuts.isel(draw=slice(20)))
     starts = [text.split(":")[0] for text in short.problems]
@@ -240,6 +243,7 @@ def test_a_run_that_is_too_short_is_said_to_be(tiny):
     assert report.verdict([]) == report.GOOD
 
 
+@pytest.mark.slow
 def test_table_and_figure_are_written(tiny, tmp_path):
     report.save([tiny, tiny], tmp_path)
     numbers = json.loads((tmp_path / "accuracy.json").read_text())["cases"]
@@ -257,6 +261,7 @@ def test_table_and_figure_are_written(tiny, tmp_path):
         assert (tmp_path / name).stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_printed_table_fits_a_terminal(tiny, capsys):
     Console(width=80, color_system=None).print(report.display_table([tiny] * 3))
     printed = capsys.readouterr().out
@@ -264,6 +269,7 @@ def test_the_printed_table_fits_a_terminal(tiny, capsys):
     assert "[" in printed  # a parameter's label is not markup
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_the_draws(tiny):
     table = report.intervals(tiny)
     assert list(table["parameter"]) == ["age", "dose"] * 4
@@ -283,6 +289,7 @@ def test_the_command_passes_its_options_on(monkeypatch, tmp_path):
     assert calls == [((tmp_path / "new",), {"quick": True, "progress": False})]
 
 
+@pytest.mark.slow
 def test_a_run_makes_its_folder(monkeypatch, tmp_path, tiny, known):
     monkeypatch.setattr(run, "all_cases", lambda: [known])
     monkeypatch.setattr(run, "compare_case", lambda case, effort, progress: tiny)

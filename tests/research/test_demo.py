@@ -120,6 +120,7 @@ def short_run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_saves_figure_table_and_draws(short_run):
     for name in ("rand.png", "rand.svg", "rand.csv", "rand.nc"):
         assert (short_run / name).stat().st_size > 1000
@@ -128,6 +129,7 @@ def test_a_run_saves_figure_table_and_draws(short_run):
     assert list(result.posterior["beta_dim_0"].values) == [c.label for c in data.COVARIATES]
 
 
+@pytest.mark.slow
 def test_the_saved_table_has_every_estimate(short_run):
     table = pd.read_csv(short_run / "rand.csv")
     quantiles = ["q05", "q25", "q50", "q75", "q95"]
@@ -146,6 +148,7 @@ def test_the_saved_table_has_every_estimate(short_run):
     assert (counts[["alone", "network", "pooled"]] == [6, 6, 1]).all(axis=None)
 
 
+@pytest.mark.slow
 def test_network_and_nuts_find_the_mean_of_the_posterior(short_run, problem, laplace):
     """Within four Monte Carlo errors and 0.05 sd, for the mean is not quite at the mode.
 
@@ -171,6 +174,7 @@ def test_network_and_nuts_find_the_mean_of_the_posterior(short_run, problem, lap
         assert np.abs(errors).max() < 4 / np.sqrt(size) + 0.05
 
 
+@pytest.mark.slow
 def test_the_printed_table_fits_a_terminal(short_run, capsys):
     table = pd.read_csv(short_run / "rand.csv")
     for width, wide in ((80, False), (126, True)):

@@ -14,6 +14,9 @@ EXAMPLE = re.compile(
     r"^## (?P<title>.+?)$|^```python\n(?P<code>.*?)^```\n+```text\n(?P<out>.*?)^```", re.M | re.S
 )
 
+SLOW = ("paper_dula", "2 m_f delta at most", "D-ADMMS as printed")
+"""Words of the examples that take several seconds each."""
+
 
 def examples() -> list:
     """Each block of code with what is printed under it, named by the section it is in."""
@@ -22,7 +25,8 @@ def examples() -> list:
         if match["title"]:
             title = match["title"].split(":")[0]
         else:
-            found.append(pytest.param(match["code"], match["out"], id=title))
+            marks = [pytest.mark.slow] if any(words in match["code"] for words in SLOW) else []
+            found.append(pytest.param(match["code"], match["out"], id=title, marks=marks))
     return found
 
 

@@ -90,6 +90,7 @@ def test_monte_carlo_lies_within_sampling_error_of_the_exact_law():
     assert found == []
 
 
+@pytest.mark.slow
 def test_the_band_notices_another_noise():
     problem = linear_problem(5, 50)
     other = DADMMS(rho=linear.RHO, noise="private", output="iterate")
@@ -236,6 +237,7 @@ def test_summary_counts_settings():
     assert verdicts == ["holds in 1 of 2 settings", "holds", "does not hold"]
 
 
+@pytest.mark.slow
 def test_claims_of_the_small_network(linear_table):
     rows = registry.judge_all({"fig-linear-5-50": linear_table}).set_index("claim")["holds"]
     assert rows["On rings D-ADMMS converges faster than D-SGLD, D-SGHMC and D-ULA."].all()
@@ -244,6 +246,7 @@ def test_claims_of_the_small_network(linear_table):
     assert claims.coverage(linear_table) > 0.85
 
 
+@pytest.mark.slow
 def test_linear_figure_marks_what_diverges(linear_table):
     exploded = linear_table.copy()
     exploded.loc[exploded["method"] == "D-ULA", "exact"] *= 1e3
@@ -344,10 +347,10 @@ def test_full_run_follows_a_quick_one(tiny_registry, tmp_path):
     assert "a quick run" not in page.read_text()
 
 
-def test_page_says_what_is_ours(linear_table, tmp_path):
+def test_page_says_what_is_ours(tmp_path):
     (large,) = (e for e in linear.EXPERIMENTS if e.name == "fig-linear-100-50")
     text = page.write(
-        tmp_path, [large], {large.name: linear_table}, registry.judge_all({}), Settings()
+        tmp_path, [large], {large.name: linear_rows()}, registry.judge_all({}), Settings()
     )
     assert "exponents of D-ULA, 0.9 and 0.9, are ours" in text.read_text()
 
@@ -358,6 +361,7 @@ def test_unknown_name_is_refused_with_the_nearest(tiny_registry, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_quick_run_of_a_real_experiment(tmp_path):
     page = runner.run(["fig-evolution"], tmp_path, quick=True, progress=False)
     assert "does not hold" in page.read_text()

@@ -55,6 +55,7 @@ def by_round(table: pd.DataFrame, graph: str, quantity: str) -> pd.DataFrame:
     return here.pivot(index="round", columns="method", values="value")
 
 
+@pytest.mark.slow
 def test_grid_is_fine_and_wide_enough(problem, posterior):
     finer = Posterior.of(problem, nodes=51, half_width=12.0)
     spread = np.sqrt(np.diag(posterior.covariance))
@@ -63,6 +64,7 @@ def test_grid_is_fine_and_wide_enough(problem, posterior):
     assert posterior.accuracy == pytest.approx(finer.accuracy, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_grid_agrees_with_importance_sampling(problem, posterior):
     """Another way to the same integrals: weighted draws of a wide multivariate t."""
     random, count, freedom = np.random.default_rng(0), 100_000, 5
@@ -127,6 +129,7 @@ def test_dula_has_the_exponents_of_the_paper():
             assert exponents == (expected if graph == "complete" else (0.05, 0.05))
 
 
+@pytest.mark.slow
 def test_a_separable_shard_has_its_mode_found_from_a_flat_start():
     """One of 50 agents can tell its rows apart; all that holds it is a fiftieth of the prior."""
     with jax.enable_x64(True):
