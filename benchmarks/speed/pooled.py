@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import starlings as st
-from starlings.research.nuts import mode
 from starlings.tuning import tune
+from starlings.tuning.mode import local_mode
 from starlings.tuning.pilot import refine
 
 from ..posteriors.score import convergence
@@ -141,7 +141,9 @@ def prepare_nuts(problem: st.Problem, draws: int, seed: int) -> Draw:
     with jax.enable_x64(True):
         agent = jax.tree.map(lambda stack: stack[0], pooled.agents())
         keys = jax.random.split(jax.random.key(seed), CHAINS)
-        adapted = jax.block_until_ready(_adapted(agent, keys, jnp.asarray(mode(pooled))))
+        adapted = jax.block_until_ready(
+            _adapted(agent, keys, jnp.asarray(local_mode(pooled).point))
+        )
 
     def draw(seed: int) -> tuple[np.ndarray, Callable[[], float]]:
         with jax.enable_x64(True):

@@ -21,8 +21,8 @@ import starlings as st
 from starlings.cli import app
 from starlings.diagnostics.statistics import compare
 from starlings.research.accuracy import data, report, run
-from starlings.research.nuts import mode
 from starlings.research.packaged_data import check_installed, read_packaged
+from starlings.tuning.mode import local_mode
 
 NEEDED = ("arviz", "blackjax", "lifelines", "matplotlib", "statsmodels")
 pytestmark = pytest.mark.skipif(
@@ -214,7 +214,7 @@ def test_nuts_finds_a_posterior_in_closed_form(known, tiny):
     """Within five Monte Carlo errors, granting NUTS an independent draw in four."""
     mean, covariance = known.problem.exact_posterior()
     sd = np.sqrt(np.diag(covariance))
-    np.testing.assert_allclose(mode(known.problem.pooled()), mean, atol=1e-3 * sd.min())
+    np.testing.assert_allclose(local_mode(known.problem.pooled()).point, mean, atol=1e-3 * sd.min())
     draws = tiny.nuts["beta"].values.reshape(2000, 2)
     assert (np.abs(draws.mean(axis=0) - mean) < 5 * sd / np.sqrt(500)).all()
     assert (np.abs(draws.std(axis=0) / sd - 1) < 5 / np.sqrt(2 * 500)).all()

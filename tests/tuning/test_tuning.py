@@ -16,6 +16,7 @@ from starlings.errors import TuningError
 from starlings.network.gossip import Gossip
 from starlings.theory import law
 from starlings.tuning import tune
+from starlings.tuning.mode import local_mode
 from starlings.tuning.tuner import STEP
 from tests.problems import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
 
@@ -406,3 +407,11 @@ def test_a_quadratic_step_without_a_minimum_stops_the_run(first):
     problem = st.models.gaussian(np.array([first, np.eye(dim), np.eye(dim)]))
     with pytest.raises(st.DivergenceError, match="agent '0' diverged in round 1"):
         st.sample(problem, st.Network.ring(3), st.DADMMS(rho=1.0), draws=5, chains=1)
+
+
+def test_the_mode_is_the_same_over_a_network_and_in_one_process():
+    problem, network = uncentred_problem(), st.Network.ring(8)
+    tuning, mode = tune(problem, network), local_mode(problem)
+    sd = np.sqrt(np.diag(tuning.scale @ tuning.scale.T))
+    np.testing.assert_allclose(mode.point, tuning.centre, atol=1e-6 * sd.min())
+    assert mode.iterations == tuning.newton_iterations

@@ -15,6 +15,7 @@ import numpy as np
 
 from starlings.problem import Problem
 from starlings.problem.agent import Agent
+from starlings.tuning.mode import local_mode
 
 
 def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[str, np.ndarray]:
@@ -25,21 +26,8 @@ def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[st
     """
     pooled = problem.pooled()
     with jax.enable_x64(True):
-        z = nuts(pooled.agents(), problem.dim, draws, chains, seed, start=mode(pooled))
+        z = nuts(pooled.agents(), problem.dim, draws, chains, seed, start=local_mode(pooled).point)
     return problem.reported(z.reshape(-1, problem.dim))
-
-
-def mode(problem: Problem) -> np.ndarray:
-    """The z of highest density, by L-BFGS from z = 0."""
-    from scipy.optimize import minimize
-
-    with jax.enable_x64(True):
-        agents = problem.agents()
-        slope = jax.jit(
-            jax.value_and_grad(lambda z: jax.vmap(lambda agent: agent.potential(z))(agents).sum())
-        )
-        found = minimize(slope, np.zeros(problem.dim), jac=True, method="L-BFGS-B")
-    return found.x
 
 
 def nuts(

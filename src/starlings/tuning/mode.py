@@ -25,12 +25,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from starlings.errors import TuningError
+from starlings.problem import Problem
 from starlings.tuning import potential as potentials
 from starlings.tuning.directions import Directions, LimitedMemory, Newton
-from starlings.tuning.potential import Derivatives, SummedPotential
+from starlings.tuning.potential import Derivatives, LocalPotential, SummedPotential
 
 MAX_ITERATIONS = 200
 """Number of iterations of eq. (1) after which the search is given up."""
@@ -90,6 +92,13 @@ def find_mode(
         except _StuckError as failure:
             first_failure = first_failure or TuningError(str(failure))
     raise first_failure or ValueError("`starts` must have at least one point, got none.")
+
+
+def local_mode(problem: Problem) -> Mode:
+    """The mode of a problem whose rows are all in this process; no messages are sent."""
+    with jax.enable_x64(True):
+        potential = LocalPotential(problem.agents())
+        return find_mode(potential, default_starts(problem.dim), problem.in_words)
 
 
 def default_starts(dim: int) -> list[np.ndarray]:

@@ -21,8 +21,7 @@ import numpy as np
 from scipy.special import softmax
 
 from starlings.problem import Problem
-from starlings.problem.agent import Agent
-from starlings.solvers.proximal import proximal_point
+from starlings.tuning.mode import local_mode
 
 HALF_WIDTH, NODES, PASSES = 8.0, 25, 3
 """The grid (1): standard deviations to each side, points along an axis, and repetitions."""
@@ -49,7 +48,7 @@ class Posterior:
         """Compute all of them by sums over a grid of nodes^dim points."""
         with jax.enable_x64(True):
             agent = jax.tree.map(lambda stack: stack[0], problem.pooled().agents())
-            mode, hessian = map(np.array, find_mode(agent, jnp.zeros(problem.dim)))
+            mode, hessian, _ = local_mode(problem.pooled())
             log_density = jax.jit(
                 partial(jax.lax.map, lambda z: -agent.potential(z), batch_size=CHUNK)
             )
@@ -61,13 +60,6 @@ class Posterior:
         spread = np.sqrt(weights @ (hits - accuracy) ** 2)
         stiffest = np.linalg.eigvalsh(hessian)[-1]
         return cls(mode, stiffest, mean, covariance, accuracy, spread)
-
-
-@jax.jit
-def find_mode(agent: Agent, start: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The minimum of an agent's potential and the Hessian there."""
-    mode = proximal_point(agent, jnp.zeros(()), jnp.zeros_like(start), start).point
-    return mode, agent.hessian(mode)
 
 
 def grid(axis: np.ndarray, dim: int) -> np.ndarray:
