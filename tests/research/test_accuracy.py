@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import starlings as st
 from starlings.cli import app
-from starlings.diagnostics.statistics import compare
+from starlings.diagnostics.reference import compare
 from starlings.research.accuracy import data, report, run
 from starlings.research.packaged_data import check_installed, read_packaged
 from starlings.tuning.mode import local_mode

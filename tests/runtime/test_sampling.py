@@ -172,7 +172,7 @@ def test_save_and_load(result, tmp_path):
     ("most", "agents"), [(1.0, "abcde"), (0.9, "ace"), (0.4, "ad"), (0.1, "a")]
 )
 def test_within_some_memory_every_so_many_th_agent_stands_for_all(result, most, agents):
-    few = result.within(int(most * result.posterior.nbytes))
+    few = result.subset_of_agents(int(most * result.posterior.nbytes))
     for group in ("posterior", "sample_stats"):
         whole = result.tree[group].to_dataset()
         xr.testing.assert_identical(few.tree[group].to_dataset(), whole.sel(agent=list(agents)))

@@ -7,14 +7,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from starlings.diagnostics import statistics
-from starlings.diagnostics.statistics import (
-    agreement_table,
-    convergence_table,
-    entry_blocks,
-    split,
-    step_for,
-)
+from starlings.diagnostics.draws import ReadLimits, entry_blocks, split_along, thinning_step
+from starlings.diagnostics.statistics import agreement_table, convergence_table
 
 
 @pytest.fixture(params=[50, 51], ids=["even", "odd"])
@@ -39,7 +33,7 @@ def plain_agreement(values: np.ndarray) -> pd.DataFrame:
     scatter = values - values.mean(axis=2, keepdims=True)
     return pd.DataFrame(
         {
-            "apart": np.ptp(values.mean(axis=(0, 1)), axis=0) / spread,
+            "mean_range": np.ptp(values.mean(axis=(0, 1)), axis=0) / spread,
             "disagreement": np.sqrt((scatter**2).mean(axis=(0, 1, 2))) / spread,
             "sd_ratio": deviations.max(axis=0) / deviations.min(axis=0),
         }
@@ -47,9 +41,8 @@ def plain_agreement(values: np.ndarray) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("block", [1, 2000, 10**9])
-def test_agreement(posterior, monkeypatch, block):
-    monkeypatch.setattr(statistics, "BLOCK_BYTES", block)
-    found = agreement_table(posterior)
+def test_agreement(posterior, block):
+    found = agreement_table(posterior, ReadLimits(block_bytes=block))
     parts = [v.values.reshape(*v.shape[:3], -1) for v in posterior.data_vars.values()]
     wanted = plain_agreement(np.concatenate(parts, axis=-1))
     np.testing.assert_allclose(found[wanted.columns], wanted, rtol=1e-10)
@@ -58,26 +51,25 @@ def test_agreement(posterior, monkeypatch, block):
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_convergence(posterior, monkeypatch, quick):
+def test_convergence(posterior, quick):
     whole = convergence_table(posterior, quick)
-    monkeypatch.setattr(statistics, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(statistics, "MOST_PASSAGES", 10**9)
-    pd.testing.assert_frame_equal(convergence_table(posterior, quick), whole, rtol=1e-12)
+    in_pieces = convergence_table(posterior, quick, ReadLimits(block_bytes=1, max_passes=10**9))
+    pd.testing.assert_frame_equal(in_pieces, whole, rtol=1e-12)
     assert whole["rhat_agent"]["a[3]"] == "y"
     assert whole["rhat_agent"]["a[0]"] == "x"
     assert whole["rhat"][["a[0]", "a[3]"]].min() > 1.1 > whole["rhat"]["a[1]"]
 
 
-def test_every_so_many_th_draw_whatever_the_pieces(posterior, monkeypatch):
+def test_every_so_many_th_draw_whatever_the_pieces(posterior):
     whole = np.concatenate(list(entry_blocks(posterior)), axis=-1)
-    monkeypatch.setattr(statistics, "BLOCK_BYTES", 2500)
+    limits = ReadLimits(block_bytes=2500)
     for step in (1, 3, 7):
-        found = np.concatenate(list(entry_blocks(posterior, step)), axis=-1)
+        found = np.concatenate(list(entry_blocks(posterior, step, limits)), axis=-1)
         np.testing.assert_array_equal(found, whole[:, ::step])
-    assert max(piece.nbytes for piece in split(posterior, "draw", 5000)) <= 5000
+    assert max(piece.nbytes for piece in split_along(posterior, "draw", 5000)) <= 5000
 
 
 def test_an_entry_has_so_many_draws_at_most(posterior):
-    step = step_for(posterior, 204, ("chain", "draw", "agent"))
+    step = thinning_step(posterior, 204, ("chain", "draw", "agent"))
     kept = len(range(0, posterior.sizes["draw"], step))
     assert 3 * kept * 4 <= 204 < 3 * 4 * len(range(0, posterior.sizes["draw"], step - 1))

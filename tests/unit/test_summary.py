@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from typer.testing import CliRunner
 
 import starlings as st
 from starlings.cli import app
-from starlings.results import summary
 from starlings.results.summary import Summary
+from starlings.results.text_table import with_meaningful_digits
 
 LONG = "days since the last admission to any of the hospitals of this study"
 LABELS = ["age", LONG, "体重"]
@@ -75,22 +75,22 @@ def test_the_table_fits_and_has_every_name_and_number(result, width):
         np.testing.assert_allclose(
             [float(cell) for cell in cells[:4]], numbers, atol=0.01 * draws.std()
         )
-        assert len(cells) == 8
+        assert len(cells) == (8 if width < 80 else 9)
     is_beside = cells_of(text, "beta[age]")[0] in text.splitlines()[2]
     assert is_beside == (width >= 80)
 
 
 def test_digits_are_those_that_the_spread_leaves_meaningful():
-    assert [summary._number(x, 0.0123) for x in (1234.5678, -0.5, 0.0)] == [
+    assert [with_meaningful_digits(x, 0.0123) for x in (1234.5678, -0.5, 0.0)] == [
         "1234.5678",
         "-0.5000",
         "0.0000",
     ]
-    assert summary._number(51_234.6, 2000.0) == "51235"
-    assert summary._number(1.5e-9, 3.1e-10) == "1.5e-09"
-    assert summary._number(2.5e12, 3.1e10) == "2.5e+12"
-    assert summary._number(2.5, 0.0) == "2.5"
-    assert summary._number(np.nan, np.nan) == "-"
+    assert with_meaningful_digits(51_234.6, 2000.0) == "51235"
+    assert with_meaningful_digits(1.5e-9, 3.1e-10) == "1.5e-09"
+    assert with_meaningful_digits(2.5e12, 3.1e10) == "2.5e+12"
+    assert with_meaningful_digits(2.5, 0.0) == "2.5"
+    assert with_meaningful_digits(np.nan, np.nan) == "-"
 
 
 def test_the_worst_agent_is_shown(result):
@@ -98,7 +98,7 @@ def test_the_worst_agent_is_shown(result):
     values = result.posterior.beta.values.copy()
     values[0, :, 1, 0] += 1.0  # ten sd
     text = Summary(made(values), FILE).table(120)
-    rhat, bulk, _, apart = (float(cell) for cell in cells_of(text, "beta[age]")[4:])
+    rhat, bulk, _, apart = (float(cell) for cell in cells_of(text, "beta[age]")[5:])
     assert rhat > 1.5
     assert bulk < 10
     means = values[..., 0].mean(axis=(0, 1))
@@ -120,28 +120,51 @@ def test_the_run_and_the_verdict_are_told(result):
     assert text.endswith(str(result.check()))
 
 
-def test_without_arviz_the_rest_is_there_and_a_hint(result, monkeypatch):
-    whole = Summary(result, FILE).table(120)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    bare = Summary(result, FILE)
-    text = bare.as_text(200)
-    assert "R-hat" in whole
-    assert "ESS" not in text
-    assert "R-hat and effective draws need ArviZ: `pip install 'starlings[arviz]'`." in text
-    with_arviz, without = cells_of(whole, "beta[age]"), cells_of(text, "beta[age]")
-    assert without == with_arviz[:4] + with_arviz[-1:]
-    assert "rhat" not in bare.record()["parameters"][0]
-
-
-def test_of_many_agents_the_most_suspicious_is_examined(result, monkeypatch):
+def test_of_many_agents_the_most_suspicious_is_examined(result):
     values = result.posterior.beta.values.copy()
     values[0, :, 1, 0] += 1.0
     whole = Summary(made(values), FILE).parameters
-    monkeypatch.setattr(summary, "MOST_EXAMINED", 8)  # of 9
-    quick = Summary(made(values), FILE).parameters
+    quick = Summary(made(values), FILE, max_series=8).parameters  # of 9
     assert quick["rhat"].iloc[0] == whole["rhat"].iloc[0]
     assert quick["rhat_agent"].iloc[0] == "site 1"
     assert np.all(quick["ess_bulk"] >= whole["ess_bulk"])
+
+
+def test_a_result_summarises_itself(result):
+    """Pooled moments, and beside them the diagnostics of the worst agent."""
+    values = result.posterior.beta.values.copy()
+    values[:, :, 1, 0] = values[:, ::20, 1, 0].repeat(20, axis=1)  # 40 different draws of 800
+    table = made(values).summary()
+    assert list(table.index) == [f"beta[{label}]" for label in LABELS]
+    assert list(table.columns) == [
+        *("mean", "sd", "5%", "50%", "95%"),
+        *("mcse", "rhat", "ess_bulk", "ess_tail", "mean_range"),
+    ]
+    pooled = values.reshape(-1, 3)
+    np.testing.assert_allclose(table["mean"], pooled.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(table["sd"], pooled.std(axis=0), rtol=1e-12)
+    quantiles = np.quantile(pooled, (0.05, 0.5, 0.95), axis=0).T
+    np.testing.assert_allclose(table[["5%", "50%", "95%"]], quantiles, rtol=1e-12)
+    exact = ["rhat", "ess_bulk", "ess_tail", "mcse", "mean_range"]
+    pd.testing.assert_frame_equal(table[exact], made(values).check().table[exact])
+    # the error of a mean of n independent draws is sd / sqrt(n); sds and n are known to some 20 %
+    sd = values[:, :, 1].std(axis=(0, 1))
+    np.testing.assert_allclose(table["mcse"], sd / np.sqrt([40, 800, 800]), rtol=0.4)
+
+
+def test_a_summary_prints_as_show_does(result, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "90")
+    table = result.summary()
+    assert str(table) == repr(table) == Summary(result, FILE).table(90)
+    assert type(table[["mean", "sd"]]) is type(table.round(2)) is pd.DataFrame
+
+
+def test_a_summary_of_many_series_is_quick(result):
+    values = np.tile(result.posterior.beta.values[:, :100], (1, 1, 300, 1))  # 2,700 series
+    values[0, :, 7, 0] += 1.0
+    table = made(values).summary()
+    assert table.loc["beta[age]", "rhat"] > 1.5
+    assert table["rhat"].iloc[1:].max() < 1.1
 
 
 def strictly(text: str) -> dict:
@@ -162,7 +185,7 @@ def test_json_has_all_numbers(result):
     levels = {float(level): value for level, value in first["quantiles"].items()}
     np.testing.assert_allclose(list(levels.values()), np.quantile(draws, list(levels)))
     table = result.check().table.iloc[0]
-    for name, column in (("rhat", "rhat"), ("ess_bulk", "ess_bulk"), ("agents_apart", "apart")):
+    for name, column in (("rhat", "rhat"), ("ess_bulk", "ess_bulk"), ("mean_range", "mean_range")):
         assert first[name] == table[column]
     assert told["run"] == {
         "version": "1.2.3",
@@ -193,7 +216,7 @@ def test_json_of_a_trial_has_null_for_what_is_unknown(size, result, capsys):
     told = strictly(Summary(few, FILE).as_json())
     assert told["parameters"][0]["rhat"] is None
     assert not told["check"]["ok"]
-    assert cells_of(Summary(few, FILE).table(120), "beta[age]")[4] == "-"
+    assert cells_of(Summary(few, FILE).table(120), "beta[age]")[5] == "-"
     assert capsys.readouterr() == ("", "")
 
 

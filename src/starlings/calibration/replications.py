@@ -19,7 +19,7 @@ import xarray as xr
 
 from starlings.calibration.judging import Calibration
 from starlings.calibration.rank_file import RankFile
-from starlings.diagnostics.statistics import entry_names, without_derived
+from starlings.diagnostics.draws import entry_names, without_derived
 from starlings.errors import DivergenceError, TuningError, check_count
 from starlings.network import Network
 from starlings.problem import Problem

@@ -101,9 +101,9 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """Print the table of saved draws, how they were made, and whether they can be trusted."""
-    from starlings.results.result import opened
+    from starlings.results.result import open_result
 
-    result = opened(file)
+    result = open_result(file)
     with result.tree:
         _print_summary(result, file, as_json, quiet)
 

@@ -1,81 +1,72 @@
-"""The verdict on a result: converged? agreed? right?
+"""The verdict on a result: have the chains converged, do the agents agree, is the law right?
 
-Three questions, kept apart, each answered by numbers of `measures` and in words with what to do:
+Each of the three questions is answered by numbers (see `statistics`, `stein` and `reference`) and
+in words that say what to do:
 
 1. Have the chains converged, at every agent?
 2. Do the agents agree?
-3. Is the law right: by what tuning predicted, by Stein's identities (see `stein`), and by reference
-   draws where there are any.
+3. Is the law right, by the prediction of the tuning, by Stein's identities and, where they are
+   given, by reference draws?
 """
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
-from starlings.diagnostics.statistics import (
-    agreement_table,
-    compare,
-    convergence_table,
-    in_halves,
-    sliced_w2,
-    split_rhat_table,
-)
 from starlings.diagnostics.stein import Stein
-from starlings.errors import PosteriorWarning
-
-FEWEST_DRAWS = 100
-"""Runs with fewer draws a chain are trials: convergence is no matter for a warning."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a number becomes a problem."""
+    """The values beyond which a number counts as a problem."""
 
     rhat: float = 1.01
+    """Largest R-hat of an entry at any agent."""
     effective_draws: float = 400
-    apart: float = 0.1
+    """Smallest effective sample size, of the bulk or of the tails, of an entry at any agent."""
+    mean_range: float = 0.1
+    """Largest difference between the means of two agents, in posterior sd."""
     disagreement: float = 0.2
-    """Agents that scatter by this much around the right draws have 4 % too much variance."""
+    """Largest root mean square distance of the agents from their average, in posterior sd. Agents
+    that scatter by 0.2 around draws of the right law have 4 % too much variance."""
     sd_ratio: float = 1.2
+    """Largest ratio of the standard deviations of two agents."""
     w2: float = 0.1
+    """Largest W2 distance from the right law, in posterior sd."""
 
 
-WORTH_A_WARNING = Limits(
-    rhat=1.05, effective_draws=100, apart=0.25, disagreement=0.25, sd_ratio=1.5
+WARNING_LIMITS = Limits(
+    rhat=1.05, effective_draws=100, mean_range=0.25, disagreement=0.25, sd_ratio=1.5
 )
+"""The wider limits beyond which `sample` warns without being asked."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The answers, as numbers and in words."""
+    """The answers to the three questions, as numbers and in words."""
 
     table: pd.DataFrame
-    """One row for each parameter entry: R-hat and effective draws of the worst agent, by name, and
-    eq. (1) to (3) of `measures`."""
+    """One row for each entry of a parameter, with the columns of `statistics.diagnostics_table`."""
     against_reference: pd.DataFrame | None
-    """One row for each parameter entry and agent, if a reference was given."""
+    """One row for each entry and agent (see `reference.compare`); None without a reference."""
     predicted_w2: float | None
-    """What tuning promised for the worst agent, in posterior sd."""
+    """The W2 distance that tuning predicted for the worst agent, in posterior sd; None if the run
+    was not tuned."""
     sliced: pd.DataFrame | None = None
-    """One row for each agent: the sliced W2 and its floor, if a reference was given."""
+    """One row for each agent (see `reference.sliced_w2`); None without a reference."""
     stein: Stein | None = None
-    """Stein's identities, where `sample` has examined them."""
+    """Stein's identities of these draws; None if `sample` did not test them."""
     limits: Limits = Limits()
+    """The values beyond which a number counts as a problem."""
     interrupted: str | None = None
-    """Where the run was ended early."""
+    """How far an interrupted run came, such as "after 312 of 1000 draws"; None otherwise."""
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, each with what to do; empty if nothing is."""
+        """Sentences that say what is wrong and what to do; empty if nothing is wrong."""
         questions = (
             self._completeness,
             self._convergence,
@@ -92,7 +83,7 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no `problems`."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -105,7 +96,7 @@ class Check:
 
     def _converged(self) -> str:
         if "rhat" not in self.table:
-            return "not looked at"
+            return "not checked"
         bulk, tail = (self.table[column].min() for column in ("ess_bulk", "ess_tail"))
         return (
             f"R-hat at most {self.table['rhat'].max():.3f}, at least {bulk:,.0f} bulk and "
@@ -113,11 +104,11 @@ class Check:
         )
 
     def _agreed(self) -> str:
-        if "apart" not in self.table:
-            return "not looked at"
-        apart, scatter, ratio = self.table[["apart", "disagreement", "sd_ratio"]].max()
+        if "mean_range" not in self.table:
+            return "not checked"
+        distance, scatter, ratio = self.table[["mean_range", "disagreement", "sd_ratio"]].max()
         return (
-            f"the agents' means are at most {apart:.3f} sd apart, their draws {scatter:.3f} sd "
+            f"the agents' means are at most {distance:.3f} sd apart, their draws {scatter:.3f} sd "
             f"from their average, their sds a factor {ratio:.2f} apart"
         )
 
@@ -179,18 +170,18 @@ class Check:
         )
 
     def _worst(self, column: str, sign: int = 1) -> str:
-        """The entry and the agent with the largest value of a column, or with -1 the smallest."""
+        """Name entry and agent of the largest value of a column, or for sign -1 the smallest."""
         row = int(np.nanargmax(sign * self.table[column].to_numpy()))
         return f"{self.table.index[row]} at agent {self.table[column + '_agent'].iloc[row]}"
 
     def _exceeds(self, column: str) -> tuple[str, float] | None:
-        """The worst entry of a column of the table and its value, if beyond the limit."""
+        """Return entry and value of the largest value of a column, if it is beyond its limit."""
         if column not in self.table or not self.table[column].max() > getattr(self.limits, column):
             return None
         return str(self.table[column].idxmax()), float(self.table[column].max())
 
     def _means(self) -> str:
-        if (found := self._exceeds("apart")) is None:
+        if (found := self._exceeds("mean_range")) is None:
             return ""
         return (
             f"The agents disagree: their means of {found[0]} are {found[1]:.2f} sd apart. Take a "
@@ -254,59 +245,3 @@ class Check:
             f"{worst['largest']:.2f} sd from the reference, where {worst['floor_largest']:.2f} "
             "could be chance. Take a smaller step."
         )
-
-
-def check(
-    posterior: xr.Dataset,
-    predicted_w2: float | None = None,
-    reference: Mapping[str, Any] | None = None,
-    stein: Stein | None = None,
-) -> Check:
-    """Judge draws; `reference` maps parameter names to draws with one draw per first index."""
-    table = joined(convergence_table(posterior), agreement_table(posterior))
-    if reference is None:
-        return Check(table, None, predicted_w2, stein=stein)
-    sliced = sliced_w2(posterior, reference, table["ess"].min())
-    return Check(table, compare(posterior, reference), predicted_w2, sliced, stein)
-
-
-def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a result knows about its law: the prediction of its tuning, and Stein's identities."""
-    tuning, stein = (json.loads(attrs.get(name, "null")) for name in ("tuning", "stein"))
-    return {
-        "predicted_w2": None if tuning is None else tuning.get("predicted_w2"),
-        "stein": None if stein is None else Stein.from_record(stein),
-    }
-
-
-def warn_if_untrustworthy(result: Any, stacklevel: int = 3) -> None:
-    """One `PosteriorWarning` with all that is clearly wrong with a result, or nothing.
-
-    Cheap: of every parameter entry only the agent whose chains differ most is looked at, and
-    without ArviZ only by plain split R-hat. The halves of a single chain stand for two. Trial runs,
-    of fewer than 100 draws a chain, are only held against what is known of their law.
-    """
-    problems = quick_check(result.posterior, result.attrs).problems
-    if not problems:
-        return
-    listed = "".join(f"\n- {problem}" for problem in problems)
-    text = f"these draws should not be trusted as they are (see `result.check()`):{listed}"
-    warnings.warn(text, PosteriorWarning, stacklevel=stacklevel)
-
-
-def quick_check(posterior: xr.Dataset, attrs: Mapping[str, Any]) -> Check:
-    """What `warn_if_untrustworthy` looks at."""
-    table = pd.DataFrame()
-    if posterior.sizes["draw"] >= FEWEST_DRAWS:
-        has_arviz = importlib.util.find_spec("arviz") is not None
-        chains = posterior if posterior.sizes["chain"] > 1 else in_halves(posterior)
-        found = convergence_table(chains, quick=True) if has_arviz else split_rhat_table(chains)
-        table = joined(found, agreement_table(posterior))
-    return Check(table, None, **recorded_evidence(attrs), limits=WORTH_A_WARNING)
-
-
-def joined(convergence: pd.DataFrame, agreement: pd.DataFrame) -> pd.DataFrame:
-    """Both tables, without entries that are constants (see `agreement_table`), unless all are."""
-    is_constant = agreement["is_constant"]
-    table = convergence.join(agreement.drop(columns="is_constant"))
-    return table if is_constant.all() else table[~is_constant]

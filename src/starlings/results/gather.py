@@ -15,20 +15,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from starlings.diagnostics.verdict import warn_if_untrustworthy
+from starlings.diagnostics.checking import warn_if_untrustworthy
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.results.datasets import Groups, RunSettings, as_attribute, labelled
+from starlings.results.netcdf import INTERRUPTED_RUN, file_bytes, write_slabs
 from starlings.results.outputs import Size
-from starlings.results.result import (
-    INTERRUPTED_RUN,
-    Groups,
-    Result,
-    as_attribute,
-    assembled,
-    file_bytes,
-    opened,
-    write_slabs,
-)
+from starlings.results.result import MAX_CHECKED_BYTES, Result, open_result
 from starlings.runtime.checkpoint import identity
 from starlings.runtime.recording import Record, Recording, Schedule
 from starlings.samplers import Sampler
@@ -36,8 +29,6 @@ from starlings.system.files import reserve, written
 from starlings.tuning import Tuning
 
 SLAB_BYTES = 4 * 2**20
-CHECKED_BYTES = 2**30
-"""Of draws that are looked at in memory; beyond it those of some agents stand for all."""
 
 
 @dataclass
@@ -76,7 +67,7 @@ class Run:
         with written(path, needs, self._advice, self._allowed(check)) as partial:
             reserve(partial, needs)
             write_slabs((self._named(s, i) for i, s in self._slabs() if s is not None), partial)
-        return opened(path)
+        return open_result(path)
 
     def _allowed(self, check: Callable[[], object]) -> Callable[[], None]:
         """The same question, whose refusal says that no draw is lost."""
@@ -105,7 +96,9 @@ class Run:
     def warn_of(self, result: Result, stacklevel: int) -> None:
         """A warning if the draws should not be trusted, said of the caller at `stacklevel`."""
         if not self.sampler.draws_nothing:
-            warn_if_untrustworthy(result.within(CHECKED_BYTES), stacklevel=stacklevel + 1)
+            warn_if_untrustworthy(
+                result.subset_of_agents(MAX_CHECKED_BYTES), stacklevel=stacklevel + 1
+            )
 
     def _slabs(self) -> Iterator[tuple[int, Record | None]]:
         numbers = self.chains * self.network.size * self.problem.dim
@@ -121,8 +114,8 @@ class Run:
 
     def _named(self, record: Record, first: int) -> Groups:
         """Some draws with their names; `first` is the number of the first of them."""
-        described = (self.network, self.sampler, self.schedule, self.seed, self.precision)
-        groups = assembled(self.problem, *described, record, first)
+        settings = RunSettings(self.network, self.sampler, self.schedule, self.seed, self.precision)
+        groups = labelled(self.problem, settings, record, first)
         notes = {name: as_attribute(value) for name, value in self.notes.items()}
         return {name: dataset.assign_attrs(notes) for name, dataset in groups.items()}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from starlings.problem import Problem
-from starlings.results.result import interrupted_run
+from starlings.results.netcdf import interrupted_run
 from starlings.runtime.checkpoint import identity
 from starlings.runtime.divergence import MOST_ROUNDS
 from starlings.runtime.recording import Schedule

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from starlings._version import __version__
-from starlings.diagnostics.statistics import entry_names
+from starlings.diagnostics.draws import entry_names
 from starlings.research.accuracy.run import Comparison
 from starlings.research.demo.report import describe
 from starlings.results.plots import (
@@ -55,7 +55,7 @@ def summary(comparison: Comparison) -> dict[str, Any]:
         "parameters": case.problem.dim,
         "agents": worst(check.against_reference),
         "floor": worst(comparison.floor),
-        "agents_apart": float(check.table["apart"].max()),
+        "agents_apart": float(check.table["mean_range"].max()),
         "largest_rhat": float(check.table["rhat"].max()),
         "effective_draws": float(comparison.effective_draws),
         "effective_nuts_draws": float(comparison.nuts_convergence["ess"].min()),

@@ -18,7 +18,8 @@ import pandas as pd
 import xarray as xr
 from rich.console import Console
 
-from starlings.diagnostics.statistics import compare, convergence_table
+from starlings.diagnostics.reference import compare
+from starlings.diagnostics.statistics import convergence_table
 from starlings.diagnostics.verdict import Check
 from starlings.network import Network
 from starlings.problem import Problem

@@ -1,0 +1,76 @@
+"""Checks of results: the full one that a user asks for, and the quick one after every run."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from starlings.diagnostics.draws import as_half_chains
+from starlings.diagnostics.reference import compare, sliced_w2
+from starlings.diagnostics.statistics import diagnostics_table
+from starlings.diagnostics.stein import Stein
+from starlings.diagnostics.verdict import WARNING_LIMITS, Check
+from starlings.errors import PosteriorWarning
+
+MIN_DRAWS_TO_WARN = 100
+"""Draws of a chain below which a run is a trial, whose convergence is not worth a warning."""
+
+
+def check(
+    posterior: xr.Dataset,
+    predicted_w2: float | None = None,
+    reference: Mapping[str, Any] | None = None,
+    stein: Stein | None = None,
+) -> Check:
+    """Check draws for convergence, agreement and law.
+
+    Args:
+        posterior: the draws, with dimensions (chain, draw, agent, ...).
+        predicted_w2: the W2 distance that tuning predicted, in posterior sd.
+        reference: draws of the same posterior from elsewhere, by parameter name, with one draw per
+            first index.
+        stein: Stein's identities of these draws.
+    """
+    table = diagnostics_table(posterior)
+    if reference is None:
+        return Check(table, None, predicted_w2, stein=stein)
+    sliced = sliced_w2(posterior, reference, table["ess"].min())
+    return Check(table, compare(posterior, reference), predicted_w2, sliced, stein)
+
+
+def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the attributes of a result say about its law, as arguments of `Check`."""
+    tuning, stein = (json.loads(attrs.get(name, "null")) for name in ("tuning", "stein"))
+    return {
+        "predicted_w2": None if tuning is None else tuning.get("predicted_w2"),
+        "stein": None if stein is None else Stein.from_record(stein),
+    }
+
+
+def warn_if_untrustworthy(result: Any, stacklevel: int = 3) -> None:
+    """Issue one `PosteriorWarning` with everything that is clearly wrong with a result.
+
+    The check is quick: convergence is computed for one agent per entry, the one whose half-chains
+    differ most. A single chain is checked as two halves. The convergence and agreement of runs with
+    fewer than `MIN_DRAWS_TO_WARN` draws a chain are not checked.
+    """
+    problems = quick_check(result.posterior, result.attrs).problems
+    if not problems:
+        return
+    listed = "".join(f"\n- {problem}" for problem in problems)
+    text = f"these draws should not be trusted as they are (see `result.check()`):{listed}"
+    warnings.warn(text, PosteriorWarning, stacklevel=stacklevel)
+
+
+def quick_check(posterior: xr.Dataset, attrs: Mapping[str, Any]) -> Check:
+    """Return the check behind `warn_if_untrustworthy`, with its wider limits."""
+    table = pd.DataFrame()
+    if posterior.sizes["draw"] >= MIN_DRAWS_TO_WARN:
+        chains = posterior if posterior.sizes["chain"] > 1 else as_half_chains(posterior)
+        table = diagnostics_table(chains, quick=True)
+    return Check(table, None, **recorded_evidence(attrs), limits=WARNING_LIMITS)

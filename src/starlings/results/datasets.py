@@ -1,0 +1,116 @@
+"""Raw draws as labelled datasets: constrained values with names, statistics, and attributes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from starlings._version import __version__
+from starlings.diagnostics.draws import DERIVED
+from starlings.network import Network
+from starlings.problem import Problem
+from starlings.runtime.recording import Record, Schedule, disagreement
+from starlings.samplers import Sampler
+
+GROUPS = ("posterior", "sample_stats")
+"""The names of the two groups of a result."""
+Groups = dict[str, xr.Dataset]
+"""The datasets of a result by the name of their group."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What was run; together with the problem it determines the draws."""
+
+    network: Network
+    sampler: Sampler
+    schedule: Schedule
+    seed: int
+    precision: str
+    """The floating-point type of the draws, "float64" or "float32"."""
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of a result, from which the run can be repeated."""
+        sampler: Any = self.sampler  # a dataclass, as all samplers are
+        settings = {f.name: getattr(sampler, f.name) for f in dataclasses.fields(sampler)}
+        edges = [[str(a), str(b)] for a, b in self.network.graph.edges]
+        return {
+            "inference_library": "starlings",
+            "inference_library_version": __version__,
+            "sampler": type(sampler).__name__,
+            "sampler_settings": json.dumps(settings, default=_plain),
+            "seed": self.seed,
+            "precision": self.precision,
+            "burn_in": self.schedule.burn_in,
+            "thin": self.schedule.thin,
+            "network": json.dumps({"agents": self.network.names, "edges": edges}),
+        }
+
+
+def labelled(problem: Problem, settings: RunSettings, record: Record, first: int) -> Groups:
+    """Return the groups of a result for some draws; `first` is the number of the first draw."""
+    attributes = settings.attributes()
+    numbers = first + np.arange(len(record.position))
+    groups = {
+        "posterior": posterior_dataset(problem, record),
+        "sample_stats": stats_dataset(settings, record, first),
+    }
+    return {
+        name: dataset.assign_coords(draw=numbers).assign_attrs(attributes)
+        for name, dataset in groups.items()
+    }
+
+
+def posterior_dataset(problem: Problem, record: Record) -> xr.Dataset:
+    """Return the draws of every parameter and derived value, in constrained space."""
+    positions = np.moveaxis(record.position, 0, 1)
+    variables, coordinates = {}, _coordinates(positions, problem.sites)
+    for name, values in problem.reported(positions).items():
+        dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 3)]
+        if (labels := problem.labels_of(name)) is not None:
+            coordinates[dims[0]] = list(labels)
+        is_parameter = name in problem.parameters.blocks
+        attributes = {} if is_parameter else {DERIVED: "from the parameters"}
+        variables[name] = (["chain", "draw", "agent", *dims], values, attributes)
+    return xr.Dataset(variables, coords=coordinates)
+
+
+def stats_dataset(settings: RunSettings, record: Record, first: int = 0) -> xr.Dataset:
+    """Return one value per draw; messages and bytes are counted from the start of the run."""
+    network, sampler = settings.network, settings.sampler
+    positions = np.moveaxis(record.position, 0, 1)
+    chains, draws, agents, dim = positions.shape
+    rounds = settings.schedule.round_of(first + np.arange(draws))
+    messages = np.multiply.outer(rounds, network.degrees)
+    message_bytes = sampler.card.floats(dim) * np.dtype(settings.precision).itemsize
+    everywhere = np.broadcast_to(messages, (chains, draws, agents))
+    by_agent = ["chain", "draw", "agent"]
+    variables = {
+        "disagreement": (["chain", "draw"], disagreement(positions)),
+        "local_residual": (by_agent, np.moveaxis(record.residual, 0, 1)),
+        "messages_sent": (by_agent, everywhere),
+        "bytes_sent": (by_agent, everywhere * message_bytes),
+    }
+    return xr.Dataset(variables, coords=_coordinates(positions, network.names))
+
+
+def as_attribute(value: Any) -> str:
+    """Return a text unchanged and any other value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _coordinates(positions: np.ndarray, sites: list[str]) -> dict[str, Any]:
+    chains, draws = positions.shape[:2]
+    return {"chain": np.arange(chains), "draw": np.arange(draws), "agent": sites}
+
+
+def _plain(setting: Any) -> Any:
+    """Convert a dataclass, or a number of NumPy or JAX, to what JSON can represent."""
+    if dataclasses.is_dataclass(setting) and not isinstance(setting, type):
+        return dataclasses.asdict(setting)
+    return np.asarray(setting).tolist()
