@@ -28,9 +28,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "CheckpointError",
         "CheckpointWarning",
         "ConstantColumnWarning",
+        "ContractError",
         "DisconnectedNetworkWarning",
         "DivergenceError",
         "InterruptedWarning",
+        "NoLawError",
         "NoRoomError",
         "PosteriorWarning",
         "StabilityError",
@@ -93,9 +95,11 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers and editors
     from starlings.errors import CheckpointError as CheckpointError
     from starlings.errors import CheckpointWarning as CheckpointWarning
     from starlings.errors import ConstantColumnWarning as ConstantColumnWarning
+    from starlings.errors import ContractError as ContractError
     from starlings.errors import DisconnectedNetworkWarning as DisconnectedNetworkWarning
     from starlings.errors import DivergenceError as DivergenceError
     from starlings.errors import InterruptedWarning as InterruptedWarning
+    from starlings.errors import NoLawError as NoLawError
     from starlings.errors import NoRoomError as NoRoomError
     from starlings.errors import PosteriorWarning as PosteriorWarning
     from starlings.errors import StabilityError as StabilityError
