@@ -314,6 +314,12 @@ RUNS = {
         {"precision": "float46"},
         "must be one of ['float64', 'float32'], got 'float46'. Did you mean 'float64'?",
     ),
+    "exactness of a given sampler": (
+        {"exactness": "midpoint"},
+        "`exactness` is for runs whose sampler is chosen by tuning; got 'midpoint' and DADMMS(",
+    ),
+    "resume without a checkpoint": ({"resume": True}, "`resume` needs the `checkpoint` or the"),
+    "checkpoint_every": ({"checkpoint_every": 0}, "`checkpoint_every` must be a whole number"),
     "initial shape": (
         {"initial": np.zeros((5, 2))},
         "broadcasts to (chains, agents, dim) = (1, 3, 2), got shape (5, 2)",

@@ -358,10 +358,18 @@ def test_every_command_has_short_help_that_fits(name):
     assert max(map(len, short.stdout.splitlines())) <= 80
     assert "…" not in short.stdout
     assert ("-q" in short.stdout) == (name not in ("samplers", "theory"))
+    assert f"Example: starlings {name}" in short.stdout
 
 
 def test_the_commands_are_those_tried_here():
-    assert [each.callback.__name__ for each in app.registered_commands] == COMMANDS
+    shown = [each for each in app.registered_commands if not each.hidden]
+    assert [each.callback.__name__ for each in shown] == COMMANDS
+
+
+def test_the_old_command_of_the_benchmarks_says_the_new_one():
+    outcome = starlings("bench", "speed", "--quick")
+    assert outcome.exit_code == 1
+    assert "is now `python -m benchmarks speed --quick`, in a clone" in outcome.stderr
 
 
 def test_samplers_as_json():

@@ -26,15 +26,24 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     help="Decentralised Bayesian inference: every agent draws from the posterior of everybody's "
-    "data, talking only to its neighbours.",
+    "data, talking only to its neighbours.\n\nA study is a TOML file that names the model, the "
+    "data, the network, the sampler and the number of draws.",
+    epilog="Example: starlings sample hospitals.toml && starlings show hospitals.nc. "
+    "`starlings COMMAND --help` explains a command, with an example. Errors are one line; with the "
+    "environment variable STARLINGS_DEBUG=1 they show where they come from.",
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress; warnings stay.")]
+"""The option of commands that report progress on stderr."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-StudyFile = Annotated[Path, typer.Argument(dir_okay=False, help="The TOML file of the study.")]
+"""The option of commands that print a table on stdout."""
+StudyFile = Annotated[
+    Path, typer.Argument(dir_okay=False, help="The TOML file of the study, such as hospitals.toml.")
+]
+"""The argument of commands that read a study."""
 
 
 def count_option(least: int, meaning: str, default: str | None = None) -> Any:
@@ -43,7 +52,7 @@ def count_option(least: int, meaning: str, default: str | None = None) -> Any:
     Args:
         least: the smallest number that is allowed.
         meaning: the help text.
-        default: what the help shows as the default, where the default in the code is None.
+        default: the default as the help shows it; None if it is the default in the code.
     """
     return typer.Option(min=least, metavar="N", help=meaning, show_default=default or True)
 
@@ -80,8 +89,13 @@ def main(
     """Take the options that come before a command."""
 
 
-def command(panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command, which `starlings --help` lists under the heading `panel`."""
+def command(panel: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command of `starlings`.
+
+    Args:
+        panel: the heading under which `starlings --help` lists the command.
+        example: a command line that the help of the command shows.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
@@ -89,7 +103,8 @@ def command(panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             importlib.import_module("starlings.system.compilation_cache").turn_on()
             function(*arguments, **options)
 
-        return app.command(rich_help_panel=panel)(ends_in_one_line(with_cache))
+        described = {"rich_help_panel": panel, "epilog": f"Example: {example}"}
+        return app.command(**described)(ends_in_one_line(with_cache))  # type: ignore[arg-type]
 
     return register
 

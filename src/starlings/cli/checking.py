@@ -13,14 +13,17 @@ PANEL = "Checking"
 """The heading of these commands in `starlings --help`."""
 
 
-@command(PANEL)
+@command(PANEL, "starlings theory meters.toml --rho 5")
 def theory(
     study: StudyFile,
     rho: Annotated[
-        float | None, typer.Option(help="The penalty of D-ADMMS, instead of the study's.")
+        float | None,
+        typer.Option(
+            help="The penalty of D-ADMMS, a positive number.", show_default="`rho` of the study"
+        ),
     ] = None,
 ) -> None:
-    """Print what the D-ADMMS theory says about a study: constants, condition, bound and rates."""
+    """Print what the theory of D-ADMMS says of a study: constants, conditions, bound and rates."""
     from rich.console import Console
 
     from starlings.study.study import Study
@@ -30,12 +33,14 @@ def theory(
     problem = plan.make_problem()
     penalty = rho if rho is not None else plan.sampler.options.get("rho")
     if penalty is None:
-        raise ValueError("the study gives its sampler no `rho`; give one with --rho.")
+        raise ValueError(
+            f"{study}: [sampler] has no key `rho`, which the theory needs; give one with --rho."
+        )
     network = plan.make_network(problem.sites)
     print_report(convergence_report(problem, network, penalty), Console())
 
 
-@command(PANEL)
+@command(PANEL, "starlings calibrate meters.toml --replications 100")
 def calibrate(
     study: StudyFile,
     replications: Annotated[int, count_option(1, "Number of simulated data sets.")] = 500,
@@ -45,7 +50,7 @@ def calibrate(
         count_option(
             1,
             "Rounds from one draw to the next.",
-            "twice the rounds per draw that tuning predicts, or else 25",
+            "twice the rounds per effective draw that tuning predicts, or 25 without tuning",
         ),
     ] = None,
     output: Annotated[
@@ -54,11 +59,15 @@ def calibrate(
     ] = None,
     seed: Annotated[int, count_option(0, "The same seed gives the same ranks.")] = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Start again, and drop the ranks of an earlier run.")
+        bool, typer.Option("--force", help="Start again, and delete the ranks of an earlier run.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")] = False,
 ) -> None:
-    """Simulate data from the prior of a study and check that its sampler finds the true values."""
+    """Check the sampler of a study on data that are simulated from its prior.
+
+    This is simulation-based calibration: the ranks of true values among
+    the draws of every agent have to be uniformly distributed.
+    """
     from rich.console import Console
 
     from starlings.calibration import calibrate_study, print_report

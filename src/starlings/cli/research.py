@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from starlings.cli.application import Quiet, command
+from starlings.cli.application import Quiet, app, command, ends_in_one_line
 
 PANEL = "Research"
 """The heading of these commands in `starlings --help`."""
 
 
-@command(PANEL)
+@command(PANEL, "starlings demo --output starlings-demo")
 def demo(
     output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("starlings-demo"),
     quiet: Quiet = False,
@@ -24,7 +24,7 @@ def demo(
     run(output, progress=not quiet)
 
 
-@command(PANEL)
+@command(PANEL, "starlings accuracy --quick")
 def accuracy(
     output: Annotated[
         Path | None,
@@ -35,13 +35,13 @@ def accuracy(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare every agent with NUTS on the pooled rows of three real data sets; all is tuned."""
+    """Compare tuned agents with NUTS on the pooled rows of three real data sets."""
     from starlings.research.accuracy.run import run
 
     run(output, quick=quick, progress=not quiet)
 
 
-@command(PANEL)
+@command(PANEL, "starlings paper --quick")
 def paper(
     names: Annotated[
         list[str] | None, typer.Argument(help="The experiments to run.", show_default="all")
@@ -51,7 +51,7 @@ def paper(
         bool, typer.Option("--quick", help="Fewer trials, and a smaller data set.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Compute experiments again that are finished.")
+        bool, typer.Option("--force", help="Run experiments again that are finished.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -60,3 +60,16 @@ def paper(
 
     page = run(names, output, quick=quick, force=force, progress=not quiet)
     typer.echo(f"The claims of the paper, and what was found: {page}")
+
+
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True})
+@ends_in_one_line
+def bench(
+    arguments: Annotated[list[str] | None, typer.Argument(help="What followed `bench`.")] = None,
+) -> None:
+    """Say where the benchmarks of version 0.1 are now."""
+    new = " ".join(["python -m benchmarks", *(arguments or ["--help"])])
+    raise ValueError(
+        f"`starlings bench` is now `{new}`, in a clone of the repository: benchmarks are not part "
+        "of the installed package."
+    )

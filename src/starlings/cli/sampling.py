@@ -24,38 +24,55 @@ PANEL = "Sampling"
 """The heading of these commands in `starlings --help`."""
 
 
-@command(PANEL)
+@command(PANEL, "starlings sample hospitals.toml --draws 2000 --output hospitals.nc")
 def sample(
     study: StudyFile,
     output: Annotated[
         Path | None,
         typer.Option(
-            help="The netCDF file to write.", show_default="that of the study, or STUDY.nc"
+            help="The netCDF file to write.",
+            show_default="`output` of the study, or STUDY.nc in the current folder",
         ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the output file if it exists.")
     ] = False,
-    draws: Annotated[int | None, count_option(1, "Draws kept of each chain.", "1000")] = None,
+    draws: Annotated[int | None, count_option(1, "Draws recorded in each chain.", "1000")] = None,
     chains: Annotated[
         int | None, count_option(1, "Independent replicas of the whole network.", "4")
     ] = None,
     burn_in: Annotated[
-        int | None, count_option(0, "Rounds dropped before the first draw.", "500")
+        int | None,
+        count_option(
+            0,
+            "Rounds dropped before the first draw; the default is multiplied by the rounds that "
+            "the sampler takes for one new position (1 for most).",
+            "500",
+        ),
     ] = None,
     thin: Annotated[
-        int | None, count_option(1, "Rounds from one draw to the next.", "1, or as tuned")
+        int | None,
+        count_option(
+            1,
+            "Rounds from one draw to the next.",
+            "1, or half the rounds per effective draw if the agents tune the sampler",
+        ),
     ] = None,
     seed: Annotated[int | None, count_option(0, "The same seed gives the same draws.", "0")] = None,
     runtime: Annotated[
-        str, typer.Option(help="vectorised, or mpi for all processes of an MPI job.")
+        str,
+        typer.Option(
+            help="Where agents run: `vectorised`, all in this process, or `mpi`, on all processes "
+            "that mpirun starts."
+        ),
     ] = "vectorised",
     checkpoint_every: Annotated[
         int | None,
-        count_option(1, "Rounds between checkpoints, which are in OUTPUT.run.", "10000"),
+        count_option(1, "Rounds from one checkpoint, in OUTPUT.run, to the next.", "10000"),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was interrupted.")
+        bool,
+        typer.Option("--resume", help="Continue an interrupted run from its checkpoint."),
     ] = False,
     as_json: Json = False,
     quiet: Annotated[
@@ -64,12 +81,12 @@ def sample(
 ) -> None:
     """Run a study and save its draws.
 
-    Options override what the study says; a default holds where neither says anything. The sections
-    and keys of a study: `python -m pydoc starlings.study.study`.
+    An option overrides the key of the same name in the study.
+    `python -m pydoc starlings.study.study` explains sections and keys.
     """
     from starlings.errors import check_choice
     from starlings.results.outputs import Places
-    from starlings.study.run import run_alone, run_on
+    from starlings.study.run import run_locally, run_on
     from starlings.study.study import Study
 
     check_choice(("vectorised", "mpi"), runtime=runtime)
@@ -86,7 +103,7 @@ def sample(
         lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
         settings = plan.run_settings(**lengths, checkpoint_every=checkpoint_every)
         settings |= {"output": target, "overwrite": overwrite, "resume": resume}
-        run = run_alone if cluster is None else functools.partial(run_on, cluster)
+        run = run_locally if cluster is None else functools.partial(run_on, cluster)
         result = run(plan, settings, quiet)
     if result is not None and (as_json or not quiet):
         _print_summary(result, target, as_json, quiet)
@@ -94,9 +111,11 @@ def sample(
         raise typer.Exit(INTERRUPTED)
 
 
-@command(PANEL)
+@command(PANEL, "starlings show hospitals.nc")
 def show(
-    file: Annotated[Path, typer.Argument(dir_okay=False, help="A netCDF file of draws.")],
+    file: Annotated[
+        Path, typer.Argument(dir_okay=False, help="A netCDF file that `starlings sample` wrote.")
+    ],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -108,18 +127,21 @@ def show(
         _print_summary(result, file, as_json, quiet)
 
 
-@command(PANEL)
+@command(PANEL, "starlings samplers dadmms")
 def samplers(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A name of the list, or package.module:Class for a sampler of your own.",
+            help="A name from the list, or package.module:Class for a sampler of your own.",
             show_default="list all",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the samplers, or describe one: what it exchanges, its bias and its settings."""
+    """List all samplers, or describe one: its messages, its bias and its settings.
+
+    The list has the samplers of this library and those of installed packages.
+    """
     from starlings.samplers.names import all_samplers, find_sampler
 
     if name is None:
@@ -137,7 +159,7 @@ def samplers(
 
 
 def _record(name: str, sampler: type[Sampler]) -> dict[str, Any]:
-    """All that is known about a sampler, in terms that JSON has."""
+    """The card of a sampler, its settings and whether it can be tuned, in types that JSON has."""
     from starlings.samplers.names import is_tunable
     from starlings.study.sections import keys_of
 
@@ -192,7 +214,7 @@ def _print_json(record: Any) -> None:
 def _print(table: Table) -> None:
     from rich.console import Console
 
-    # A label such as beta[age] is not markup.
+    # Without markup, or a label such as beta[age] would be read as a style.
     Console(markup=False, highlight=False).print(table)
 
 

@@ -13,8 +13,14 @@ if TYPE_CHECKING:
     from starlings.runtime.mpi.cluster import Cluster
 
 
-def run_alone(plan: Study, settings: dict[str, Any], quiet: bool) -> Result:
-    """All sites in this process."""
+def run_locally(plan: Study, settings: dict[str, Any], quiet: bool) -> Result:
+    """Run a study with all sites in this process.
+
+    Args:
+        plan: the study.
+        settings: keywords for `starlings.sample`.
+        quiet: whether to report no progress.
+    """
     say(_title(plan), not quiet)
     problem = plan.make_problem()
     network = plan.make_network(problem.sites)
@@ -22,8 +28,11 @@ def run_alone(plan: Study, settings: dict[str, Any], quiet: bool) -> Result:
 
 
 def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool) -> Result | None:
-    """Every process its own sites, of which it reads no others; the first gets the result."""
-    progress = cluster.is_first and not quiet  # whose terminal is behind the launcher
+    """Run a study on all processes of an MPI job; the first one gets the result, the others None.
+
+    A process reads only the rows of its own sites.
+    """
+    progress = cluster.is_first and not quiet  # the launcher shows stderr of all processes mixed
     say(_title(plan), progress)
     survey = cluster.broadcast(plan.source.survey() if cluster.is_first else None)
     network = plan.make_network(survey.sites)
@@ -36,18 +45,19 @@ def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool)
 
 
 def _title(plan: Study) -> str:
-    """What is run, before the rows are read."""
+    """The first line of progress, which is shown before the rows are read."""
     model = plan.model
     where = plan.data.folder if plan.data.file is None else plan.data.file
-    return (
-        f"{plan.path}: {model.kind} of {model.outcome} on {_few(model.covariates)}; rows in {where}"
-    )
+    regression = f"{model.kind} of {model.outcome} on {_first_names(model.covariates)}"
+    return f"{plan.path}: {regression}; rows in {where}"
 
 
-def _few(names: list[str], most: int = 5) -> str:
+def _first_names(names: list[str], most: int = 5) -> str:
+    """The first names of a list, separated by commas."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _listed(sites: list[str]) -> str:
-    shown = _few(sites)
+    """How many sites, and the first of them."""
+    shown = _first_names(sites)
     return f"the site {shown}" if len(sites) == 1 else f"{len(sites)} sites: {shown}"
