@@ -135,6 +135,20 @@ def ladder(
     typer.echo(f"Results: {run(output, cases=cases, effective_draws=effective_draws)}")
 
 
+@app.command()
+@ends_in_one_line
+def versions(
+    other: Annotated[Path, typer.Argument(help="A clone of the repository at another version.")],
+    cases: Annotated[str | None, names_option("Names of cases")] = None,
+    turns: Annotated[int, count_option(1, "Pairs of measurements of every case.")] = 5,
+    quiet: Quiet = False,
+) -> None:
+    """Time a round of this version against a round of another one, in turns."""
+    from benchmarks.versions.run import run
+
+    run(other, cases=cases, turns=turns, progress=not quiet)
+
+
 def _require(extra: str, *modules: str) -> None:
     """Raise where one of the modules that an extra installs is missing."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]

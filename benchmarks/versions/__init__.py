@@ -1,0 +1,1 @@
+"""Two versions of the library, timed in turns on one machine."""
