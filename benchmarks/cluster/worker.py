@@ -78,7 +78,7 @@ class Job:
         with jax.enable_x64(True):
             self.sampler = st.DADMMS(RHO)
             agents = problem.agents(self.network)
-            agents = loop.prepared(self.sampler, agents, case.chains)
+            agents = loop.prepared(self.sampler, agents)
             keys = chain_keys(0, case.chains, self.network.local)
             wiring = loop.Wiring.of(self.network, np.float64)
             start = start_positions(problem, self.sampler, None, case.chains, 0, np.float64)

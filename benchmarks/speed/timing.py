@@ -70,7 +70,7 @@ class LibraryRun:
         with jax.enable_x64(self.double):
             self.sampler = sampler
             agents = problem.agents(network, np.dtype(dtype))
-            self.agents = loop.prepared(sampler, agents, chains)
+            self.agents = loop.prepared(sampler, agents)
             self.keys = chain_keys(seed, chains, network.size)
             self.wiring = loop.Wiring.of(network, np.dtype(dtype))
             start = start_positions(problem, sampler, None, chains, seed, np.dtype(dtype))

@@ -80,7 +80,7 @@ def test_every_registered_sampler_is_covered():
 
 def flock(sampler, dtype=np.float64, chains=2):
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
-    agents = loop.prepared(sampler, problem.agents(network, dtype), chains)
+    agents = loop.prepared(sampler, problem.agents(network, dtype))
     positions = jnp.asarray(np.random.default_rng(0).normal(size=(chains, 6, 3)), dtype)
     keys = chain_keys(0, chains, 6)
     return sampler, agents, loop.Wiring.of(network, dtype), positions, keys
@@ -181,7 +181,7 @@ def test_no_key_is_used_twice(sampler, monkeypatch):
     with jax.enable_x64(True), jax.disable_jit():
         agents = problem.agents(network)
         agent_keys, network_keys = chain_keys(0, 2, 6)
-        inbox = Inbox(*[jnp.zeros(sampler.card.floats(3))] * 4)
+        inbox = Inbox(*[jnp.zeros(sampler.card.floats(3))] * 3)
         for chain, i in np.ndindex(2, 6):
             used.clear()
             agent = jax.tree.map(lambda a, i=i: a[i], agents)
@@ -291,7 +291,7 @@ def test_products_keep_all_digits(logistic_problem):
     for problem in (unequal_linear_problem(), logistic_problem):
         network = st.Network.ring(problem.num_agents).matched_to(problem.sites)
         with jax.enable_x64(False):
-            agents = loop.prepared(sampler, problem.agents(network, np.dtype("float32")), 2)
+            agents = loop.prepared(sampler, problem.agents(network, np.dtype("float32")))
             positions = jnp.zeros((2, problem.num_agents, problem.dim), jnp.float32)
             keys = chain_keys(0, 2, problem.num_agents)
             flock = loop.start(sampler, agents, positions, keys)

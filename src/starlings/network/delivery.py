@@ -113,7 +113,6 @@ class Total(Wiring):
             sum=total - messages,  # (1)
             mix=jnp.broadcast_to(total / len(messages), messages.shape),
             max=jnp.where(is_best, second, messages.max(axis=0)),
-            sum_again=total - messages,
         )
 
 
@@ -139,7 +138,7 @@ class Dense(Wiring):
         linked = self.adjacency[:, :, None] > 0
         largest = jnp.max(jnp.where(linked, messages, -jnp.inf), axis=1)
         added = self.adjacency @ messages  # (2)
-        return Inbox(added, self.mixing @ messages, largest, added)
+        return Inbox(added, self.mixing @ messages, largest)
 
 
 @pytree
@@ -188,10 +187,11 @@ class Lists(Wiring):
             largest = jnp.maximum(largest, jnp.where(is_there, heard, -jnp.inf))
         added, again = self._sum(messages), self._sum(_apart(messages))
         if self.surplus is None:
-            return Inbox(added, mixed, largest, again)
+            return Inbox(added, mixed, largest, again=again)
         more = self.surplus.deliver(messages)
         largest = jnp.maximum(largest, more.max)
-        return Inbox(added + more.sum, mixed + more.mix, largest, again + more.sum)
+        extra = more.sum
+        return Inbox(added + extra, mixed + more.mix, largest, again=again + extra)
 
     def _sum(self, messages: jax.Array) -> jax.Array:
         added = jnp.zeros_like(messages[: len(self.own_weights)])

@@ -5,20 +5,14 @@ f_i(z) = z'H_i z / 2 - b_i'z + c_i                                     (1)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from starlings.problem.coordinates import Frame
 from starlings.pytrees import pytree
-
-FEW_COLUMNS, SEVERAL_COLUMNS = 2, 8
-"""A matrix with so few is multiplied column by column; with several, only if by one vector."""
-MANY_VECTORS = 32
-"""From so many on a processor is faster with a product of matrices, however small."""
 
 
 @pytree
@@ -28,36 +22,11 @@ class ShiftedInverse:
 
     matrix: Any
     is_positive: Any
-    vectors: int | None = field(default=None, metadata={"static": True})
-    """With how many, one for each chain, a round multiplies it; None if that is not known."""
 
     @property
     def residual(self) -> Any:
         """Of the equations that it solves: infinite where there is no minimum."""
         return jnp.where(self.is_positive, 0.0, jnp.inf).astype(self.matrix.dtype)
-
-    def times(self, vector: jax.Array) -> jax.Array:
-        """The product with a vector: as a sum over columns where that is faster."""
-        is_small = vector.size <= FEW_COLUMNS
-        is_met_by_few = self.vectors is not None and self.vectors < MANY_VECTORS
-        in_columns = self.is_small_for_one or (is_small and is_met_by_few)
-        return jax.lax.platform_dependent(
-            self.matrix,
-            vector,
-            cpu=sum_of_columns if in_columns else jnp.matmul,
-            default=sum_of_columns if is_small else jnp.matmul,
-        )
-
-    @property
-    def is_small_for_one(self) -> bool:
-        """Whether it is small and meets a single vector."""
-        return self.vectors == 1 and self.matrix.shape[-1] <= SEVERAL_COLUMNS
-
-
-def sum_of_columns(matrix: jax.Array, vector: jax.Array) -> jax.Array:
-    """matrix @ vector, column by column: part of the loop that computes the vector."""
-    terms = [matrix[:, k] * vector[k] for k in range(vector.size)]
-    return sum(terms[1:], terms[0])
 
 
 @pytree

@@ -13,7 +13,6 @@ process, as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -60,16 +59,11 @@ class Flock(NamedTuple):
         return self._replace(states=states)
 
 
-def prepared(sampler: Any, agents: Agent, chains: int) -> Agents:
+def prepared(sampler: Any, agents: Agent) -> Agents:
     """The agents in groups, with what is the same in all rounds computed: see `Sampler.prepare`."""
     if agents.quadratic is None:  # there is nothing to compute
         return grouped(agents)
-    agents = _prepared(sampler, agents)
-    quadratic: Any = agents.quadratic
-    if quadratic.shifted is None:
-        return agents
-    shifted = replace(quadratic.shifted, vectors=chains)
-    return replace(agents, quadratic=replace(quadratic, shifted=shifted))
+    return _prepared(sampler, agents)
 
 
 @jax.jit
@@ -299,7 +293,7 @@ def run(
     few = min(FEW_DRAWS, MOST_CHUNK_BYTES // draw_bytes)
     capacity = max(1, min(schedule.draws, max(few, CHUNK_BYTES // draw_bytes)))
     wiring = Wiring.of(network, positions.dtype)
-    groups = prepared(sampler, agents, len(positions))
+    groups = prepared(sampler, agents)
     loop = partial(advance, sampler, groups, wiring, keys, capacity=capacity)
     flock, recording, pace = start(sampler, groups, positions, keys), Recording(), Pace()
     if checkpoint is not None:

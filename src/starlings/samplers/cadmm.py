@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 
 from starlings.errors import check_positive
 from starlings.network import Inbox
@@ -17,7 +18,7 @@ from starlings.problem.agent import Agent
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler
-from starlings.samplers.dadmms import DADMMSState, admm_step, first_state
+from starlings.samplers.dadmms import DADMMSState, admm_step
 from starlings.solvers.proximal import prepared
 
 
@@ -46,7 +47,7 @@ class CADMM(Sampler):
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
-        return first_state(agent, position)
+        return DADMMSState(position, jnp.zeros_like(position))
 
     def prepare(self, agent: Agent) -> Agent:
         """The matrix of (2) for a quadratic potential."""

@@ -44,7 +44,7 @@ from starlings.problem.agent import Agent
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
-from starlings.solvers.proximal import keeps_right_side, prepared, proximal_point
+from starlings.solvers.proximal import prepared, proximal_point
 
 NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
 OUTPUTS = ("iterate", "half-noise")
@@ -57,8 +57,6 @@ class DADMMSState(NamedTuple):
     """x_i."""
     dual: Any
     """p_i of the round before."""
-    right_side: Any = None
-    """b_i + l_i of (2), of no use to the next round: see `keeps_right_side`."""
 
 
 @pytree
@@ -113,7 +111,7 @@ class DADMMS(Sampler):
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
-        return first_state(agent, position)
+        return DADMMSState(position, jnp.zeros_like(position))
 
     def prepare(self, agent: Agent) -> Agent:
         """The matrix of (2) for a quadratic potential."""
@@ -162,22 +160,15 @@ def _curvature_noise(agent: Agent, round: Round, position: jax.Array) -> jax.Arr
     return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * entries)
 
 
-def first_state(agent: Agent, position: jax.Array) -> DADMMSState:
-    """At a position, with p_i = 0."""
-    zero = jnp.zeros_like(position)
-    return DADMMSState(position, zero, zero if keeps_right_side(agent) else None)
-
-
 def admm_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise):
     """Eqs. (1) and (2) with a given noise; C-ADMM is the same with none."""
     own = agent.degree * state.position
     gain = jnp.where(round.index == 1, 0.0, rho)
     dual = state.dual + gain * (own - inbox.sum)  # (1)
-    linear = rho * (own + inbox.sum_again) - dual - noise
+    linear = rho * (own + inbox.sum) - dual - noise
     solution = proximal_point(agent, 2 * rho * agent.degree, linear, start=state.position)  # (2)
     info = Info(residual=solution.residual, iterations=solution.iterations)
-    right_side = solution.right_side if keeps_right_side(agent) else None
-    return DADMMSState(solution.point, dual, right_side), info
+    return DADMMSState(solution.point, dual), info
 
 
 def _per_degree(value, degree):

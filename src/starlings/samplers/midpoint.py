@@ -91,8 +91,7 @@ class MidpointADMMS(Sampler):
         self, agent: Agent, state: MidpointState, inbox: Inbox, round: Round
     ) -> tuple[MidpointState, Info]:
         """One round of eqs. (1) to (3)."""
-        positions, _ = jnp.split(inbox.sum_again, 2)
-        _, midpoints = jnp.split(inbox.sum, 2)
+        positions, midpoints = jnp.split(inbox.sum, 2)
         gain = jnp.where(round.index == 1, 0.0, self.rho)
         dual = state.dual + gain * (agent.degree * state.midpoint - midpoints)  # (1)
         around = agent.degree * state.position + positions

@@ -43,7 +43,7 @@ import jax.numpy as jnp
 
 from starlings.problem.agent import Agent
 from starlings.problem.likelihood import derivatives_of
-from starlings.problem.quadratic import FEW_COLUMNS, sum_of_columns
+from starlings.solvers._products import fixed_product, product
 
 SMALL_DIMENSION = 6
 DENSE_DIMENSION = 100
@@ -64,13 +64,6 @@ class ProximalResult(NamedTuple):
     infinite where there is no minimum."""
     iterations: jax.Array
     """Evaluations of derivatives, each of which makes one step or shortens it."""
-    right_side: Any = None
-    """b + l of the closed form, for those who keep it: see `keeps_right_side`."""
-
-
-def product(matrix: jax.Array, vector: jax.Array) -> jax.Array:
-    """matrix @ vector, for matrices that differ from chain to chain."""
-    return sum_of_columns(matrix, vector) if vector.size <= FEW_COLUMNS else matrix @ vector
 
 
 class Objective(NamedTuple):
@@ -118,21 +111,6 @@ def prepared(agent: Agent, curvature: jax.Array) -> Agent:
     return replace(agent, quadratic=replace(agent.quadratic, shifted=shifted))
 
 
-def keeps_right_side(agent: Agent) -> bool:
-    """Whether a state should hold the right side of (2).
-
-    For one chain on a processor the product is a sum over columns, and the compiler would compute
-    the right side again for every entry of it, neighbours' positions included. What is part of a
-    state is written down once. (A GPU writes it down anyway.)
-    """
-    quadratic = agent.quadratic
-    return (
-        quadratic is not None
-        and quadratic.shifted is not None
-        and quadratic.shifted.is_small_for_one
-    )
-
-
 def proximal_point(
     agent: Agent, curvature: jax.Array, linear: jax.Array, start: jax.Array
 ) -> ProximalResult:
@@ -141,9 +119,8 @@ def proximal_point(
     if agent.quadratic is not None:
         q = agent.quadratic
         inverse = q.shifted_by(curvature) if q.shifted is None else q.shifted
-        right_side = q.linear + linear
-        point = inverse.times(right_side)  # (2)
-        return ProximalResult(point, inverse.residual, jnp.zeros((), jnp.int32), right_side)
+        point = fixed_product(inverse.matrix, q.linear + linear)  # (2)
+        return ProximalResult(point, inverse.residual, jnp.zeros((), jnp.int32))
 
     def value(z):
         return agent.potential(z) + 0.5 * curvature * (z @ z) - linear @ z  # (1)
