@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import subprocess
 import sys
@@ -47,10 +48,17 @@ def test_every_error_and_warning_is_public():
 
 
 def test_type_checkers_see_the_same_names():
-    tree = ast.parse(inspect.getsource(starlings))
-    guarded = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {alias.asname for node in guarded.body for alias in node.names}
-    assert seen == set(starlings.__all__) - {"__version__"}
+    """Of the stub they see every import, and `__init__.py` the lines of one plain form."""
+    tree = ast.parse(files("starlings").joinpath("__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: node.module for node in imports for alias in node.names}
+    assert seen == starlings._HOMES
+    assert len(imports) == len(tree.body) - 1, "a docstring and nothing but imports"
+
+
+@pytest.mark.parametrize("module", starlings._MOVED.values(), ids=starlings._MOVED)
+def test_old_modules_are_where_the_error_says(module):
+    assert importlib.util.find_spec(module) is not None
 
 
 def test_the_package_says_that_it_is_typed():
