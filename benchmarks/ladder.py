@@ -1,13 +1,15 @@
-"""What the rungs of the ladder cost and how right they are: `python -m benchmarks ladder`.
+"""What every exactness costs, and the error of its draws: `python -m benchmarks ladder`.
 
-Three posteriors are tuned and sampled at every rung (see `starlings.tuning.ladder`). Of all agents
-and parameters, against the exact mean and standard deviation, the worst figure is kept:
+Three posteriors are tuned and sampled at every rung of the ladder of exactness (see
+`starlings.tuning.ladder`). The errors are those of the worst agent and parameter, against the exact
+mean and standard deviation:
 
     error of mean = |mean - exact mean| / exact sd,     error of sd = |sd / exact sd - 1|       (1)
 
-which are of the size 1 / sqrt(n) for n effective draws (of the worst agent and parameter, bulk, by
-ArviZ) even where the law is right. Rounds, bytes and milliseconds are per effective draw, without
-tuning and burn-in: rounds of one replica of the network, bytes that all its agents send together,
+With n effective draws (of the worst agent and parameter, bulk, by ArviZ) they are about
+1 / sqrt(n) by chance, even where the law is right. Rounds, bytes and milliseconds are per effective
+draw, without tuning and burn-in: rounds of one replica of the network, bytes that all its agents
+send together,
 and milliseconds of one process that simulates all agents of many replicas at once.
 
 The exact answer of a posterior that is not Gaussian is an average over points z of a t distribution
@@ -42,9 +44,13 @@ from .choosing import chosen
 
 RUNGS = tuple(rung for rung in EXACTNESS if rung != "auto")
 CHAINS, BATCHES = 20, 2
+"""Chains of a run, and runs of each row; the last of them is timed."""
 POINTS, DEGREES_OF_FREEDOM = 2**18, 5
+"""The points of eq. (2), and the degrees of freedom of their t distribution."""
 SITES, LENGTH = (4, 16, 64), 0.5
+"""Numbers of sites of the second table, and the length of its candidates, in posterior sd."""
 Named = dict[str, np.ndarray]
+"""Arrays by the name of the parameter."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,12 @@ class Row:
     case: str
     rung: str
     floats: int
-    """To each neighbour in each round."""
+    """Floats sent to each neighbour in each round."""
     rounds: float
     bytes: float
     milliseconds: float
     taken: float | None
-    """The share of candidates that were taken, of Metropolis."""
+    """The share of candidates that Metropolis takes; None for other samplers."""
     mean_error: float
     sd_error: float
     effective_draws: float
@@ -120,7 +126,7 @@ def run(output: Path, *, cases: str | None = None, effective_draws: int = 20_000
 
 
 def measure(name: str, wanted: int) -> list[Row]:
-    """All rungs of one case."""
+    """Measure all rungs of one case."""
     problem, network = CASES[name]()
     exact = moments(problem, tune(problem, network))
     return [row(name, rung, problem, network, exact, wanted) for rung in RUNGS]
@@ -138,7 +144,7 @@ def row(
     network = network.matched_to(problem.sites)
     tuning = refine(problem, tune(problem, network, exactness=rung), network, seed=0)
     moved, sampler = tuning.problem(problem), tuning.sampler
-    cycle = getattr(sampler, "cycle", 1)
+    cycle = sampler.cycle
     pace = tuning.predicted_rounds_per_draw / cycle
     draws = math.ceil(wanted * pace / (CHAINS * BATCHES))
     run = {"chains": CHAINS, "draws": draws, "thin": cycle, "check": False, "progress": False}
@@ -188,7 +194,7 @@ def moments(problem: st.Problem, tuning: Tuning) -> tuple[Named, Named]:
 
 
 def errors(named: Named, mean: Named, sd: Named) -> tuple[float, float]:
-    """Eq. (1) of draws (chain, draw, agent, ...)."""
+    """The errors of eq. (1) of draws (chain, draw, agent, ...)."""
     over = (0, 1)
     means = [np.abs(v.mean(over) - mean[k]) / sd[k] for k, v in named.items()]
     spreads = [np.abs(v.std(over) / sd[k] - 1) for k, v in named.items()]
@@ -196,7 +202,7 @@ def errors(named: Named, mean: Named, sd: Named) -> tuple[float, float]:
 
 
 def effective_draws(named: Named) -> float:
-    """Of the worst agent and parameter."""
+    """The effective draws of the worst agent and parameter."""
     import arviz
 
     return min(float(arviz.ess(arviz.convert_to_dataset(v))["x"].min()) for v in named.values())
@@ -210,7 +216,7 @@ def share_taken(named: Named) -> float:
 
 @dataclass(frozen=True)
 class Ballot:
-    """How many candidates a vote and a sum take."""
+    """The share of candidates that is taken by a vote, and by a sum."""
 
     sites: int
     tilted: bool
@@ -220,7 +226,7 @@ class Ballot:
 
 
 def ballot(sites: int, tilted: bool) -> Ballot:
-    """128 rows of a logistic regression on a ring, sorted by their first covariate.
+    """Compare both ways on 128 rows of a logistic regression on a ring, sorted by a covariate.
 
     Candidates are `LENGTH` long and start from N(0, I) in the tuned coordinates.
     """
@@ -266,7 +272,7 @@ BALLOT_COLUMNS: dict[str, Callable[[Ballot], str]] = {
 
 
 def ladder_table(rows: list[Row]) -> str:
-    """With time as a ratio to the cheapest rung of the same posterior."""
+    """The table of rungs, with time as a ratio to the cheapest rung of the same posterior."""
     cheapest = {row.case: math.inf for row in rows}
     for each in rows:
         cheapest[each.case] = min(cheapest[each.case], each.milliseconds)
@@ -275,7 +281,7 @@ def ladder_table(rows: list[Row]) -> str:
 
 
 def table(columns: dict[str, Callable[[Any], str]], rows: list[Any]) -> str:
-    """Markdown."""
+    """A table of Markdown, with a line for each row."""
     lines = [list(columns), ["---"] * len(columns)]
     lines += [[cell(row) for cell in columns.values()] for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The tables and the page, with what to expect of larger machines.
+"""The results as tables and as a page, with a model of larger machines.
 
 A round of A agents on p processes, each with k neighbours to which it sends m bytes, is expected to
 take
@@ -22,12 +22,15 @@ from ..speed.results import Part
 from ..tables import Grid
 
 SPEED_UP, EXCHANGE_MICROSECONDS, EFFICIENCY = 1.5, 50.0, 0.8
+"""The targets on two processes: least speed-up, longest exchange, and least efficiency."""
 SMALL_CUT = 10
+"""The most links between processes for which the target of the exchange holds."""
 LONG_ROUND = 1e-3
-"""Seconds from which a speed-up is expected."""
+"""Seconds of a round, on one process, from which a speed-up is expected."""
 LATENCY, BANDWIDTH = 5e-6, 5e9
-"""Of a cluster's network, assumed: seconds, and bytes per second for each process."""
+"""An assumed cluster network: seconds, and bytes per second for each process."""
 FUTURE_AGENTS, FUTURE_PROCESSES = 1_000_000, 1000
+"""The agents and processes of the machine that eq. (1) is about."""
 
 PAGE = """# On a cluster
 
@@ -37,25 +40,27 @@ Made by `python -m benchmarks cluster --page docs/cluster.md`. {where}
 
 `mpiexec -n 64 starlings sample study.toml --runtime mpi` divides the agents among the processes by
 METIS, with few links between processes and like numbers of rows in each, and prints the cut and
-the balance. Each process reads the rows of its own sites and no others, and runs the same compiled
-rounds as on one machine. In every round the messages that cross the cut are exchanged by one
-neighbourhood collective, called from inside the compiled loop.
+the balance (the cut is the number of links between processes). Each process reads the rows of its
+own sites only, and runs the same compiled rounds as on one machine. In every round the messages
+that cross the cut are exchanged by one neighbourhood collective, called from inside the compiled
+loop.
 
-Computing of agents inside a part is not overlapped with the exchange, which by itself takes some
-microseconds of a round (below): an overlap could save no more than those. What takes longer is
-waiting for a neighbour that is still computing.
+Agents do not compute while messages are exchanged. The exchange by itself takes some microseconds
+of a round (below), so that computing at the same time could save no more than those. What takes
+longer is waiting for a neighbouring process that is still computing.
 
 **The draws are the same for any number of processes.** The noise of an agent has an address that
-does not depend on where it is held. What is left is rounding: the rows of a process are padded to
-the longest of its own shards, and XLA sums arrays of other lengths in another order; sums over
-neighbours are made by a total, a matrix product or one by one, as fits the links that a process
-sees. Tests hold six samplers on rings, stars, complete and power-law graphs on 2 processes, and
-some of them on 3, 4 and 8, to 1e-10 of the spread of the draws after 200 rounds. A run that is
-resumed on as many processes as before has the same draws in every bit.
+does not depend on its process. Only rounding differs: the rows of a process are padded to the
+longest of its own shards, and XLA sums arrays of different lengths in a different order; sums over
+neighbours are computed as a total, a matrix product or one by one, whichever suits the links of a
+process. Tests check that draws after 200 rounds agree to 1e-10 of their spread, for six samplers on
+rings, stars, complete and power-law graphs on 2 processes, and for some of them on 3, 4 and 8. A
+run that is resumed on as many processes as before has the same draws in every bit.
 
 Files: all processes must see the folder of the study and of its output. A checkpoint is written
 every `--checkpoint-every` rounds (10,000) to the folder OUTPUT.run; `--resume` goes on from the
-newest one that all processes had written, with any number of processes.
+newest one that all processes had written, with any number of processes. The one before it is kept
+too, and used where a file of the newest is damaged.
 
 From Python, with a network whose nodes are called after the sites, and a function of your own that
 makes the problem of some of the sites:
@@ -63,39 +68,42 @@ makes the problem of some of the sites:
 ```python
 from starlings.runtime.mpi.cluster import Cluster
 
-with Cluster() as cluster:  # an error at one process ends them all
+with Cluster() as cluster:  # an error at one process ends all of them
     network = cluster.place(network, cluster.partition(network, rows_of_every_site))
     problem = problem_of(network.local_names).part_of(network.names)
-    result = starlings.sample(problem, network)  # None but at the first process
+    result = starlings.sample(problem, network)  # None, except at the first process
 ```
 """
 STRONG_TEXT = f"""\
-Logistic regressions, default noise, one thread for each process. `exchange` is the time inside MPI
-in the round where it is shortest: what it costs by itself. `waiting` is what it takes longer on
-average, until the neighbours are there. `bytes` are sent by all processes in a round, over the
-least that has to cross (every message once to each process that hears it). `recording` is for one
-draw of all agents, to the first process. `held` are the arrays of the agents and chains at the
-largest process, `resident` all its memory: that of the smallest study is Python, JAX and its
-compiler. Targets: {SPEED_UP:g} times as fast on 2 processes where a round takes over
-{1e3 * LONG_ROUND:g} ms, and at most {EXCHANGE_MICROSECONDS:g} µs for the exchange of a small cut
-(up to {SMALL_CUT} links) on 2 processes."""
+Logistic regressions with the default noise and one thread for each process. `cut` is the number of
+links between processes, out of all links. `exchange` is the time inside MPI in the round where it
+is shortest: the cost of the exchange itself. `waiting` is how much longer the exchange takes on
+average, because a neighbouring process is not ready. `recording` is the time to gather one draw of
+all agents at the first process. `bytes` is what all processes send in a round; `over least` divides
+it by the least that has to be sent (every message once to each process that receives it). `arrays`
+is the memory of agents and chains at the largest process, and `resident` all memory of that
+process: in the smallest study it is Python, JAX and its compiler. Targets: {SPEED_UP:g} times
+as fast on 2 processes where a round takes over {1e3 * LONG_ROUND:g} ms, and at most
+{EXCHANGE_MICROSECONDS:g} µs for the exchange of a small cut (up to {SMALL_CUT} links) on 2 processes."""
 WEAK_TEXT = f"""\
-`efficiency` is the time of one process over that of several with as many agents each. Target:
-{EFFICIENCY:g} on 2 processes; with two cores, 4 processes can reach no more than half."""
+The number of agents grows with the number of processes. `efficiency` is the time of a round on one
+process, divided by the time on several with as many agents each. Target: {EFFICIENCY:g} on 2
+processes; with two cores, 4 processes can reach no more than half."""
 WAYS_TEXT = """\
-Microseconds of a round between two processes with one agent each and next to nothing to compute:
-MPI called by the compiled loop itself (`foreign`), through `jax.experimental.io_callback`, or
-between compiled rounds (`leaving`). The first is kept."""
+Microseconds of a round between two processes with one agent each and almost nothing to compute, for
+messages of so many floats: MPI called by the compiled loop itself (`foreign`), called through
+`jax.experimental.io_callback` (`callback`), or called between compiled rounds (`leaving`). The
+library uses the first."""
 
 
 def strong_grid(part: Part) -> Grid:
-    """Speed-ups over the first row of each case."""
+    """The table of speed-ups over one process."""
     headings = ["study", "processes", "cut", "round, ms", "speed-up", "computing, µs"]
     headings += ["exchange, µs", "waiting, µs", "recording, µs", "bytes", "over least"]
-    headings += ["held, MB", "resident, MB"]
+    headings += ["arrays, MB", "resident, MB"]
     cells = []
     for row in part["rows"]:
-        speed_up = alone(row, part["rows"])["seconds_per_round"] / row["seconds_per_round"]
+        speed_up = on_one_process(row, part["rows"])["seconds_per_round"] / row["seconds_per_round"]
         cells.append(
             [
                 study(row),
@@ -114,7 +122,7 @@ def strong_grid(part: Part) -> Grid:
 
 
 def study(row: Mapping[str, Any]) -> str:
-    """What a row is about."""
+    """The study of a row, in words."""
     size = f"{row['agents']} agents x {row['rows']:,} rows"
     return f"{row['graph']}, {size}, d = {row['dim']}, chains: {row['chains']}"
 
@@ -132,7 +140,7 @@ def _split(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def alone(row: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+def on_one_process(row: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The row of the same study on one process."""
     same = ("graph", "rows", "dim", "chains")
     return next(r for r in rows if r["processes"] == 1 and all(r[k] == row[k] for k in same))
@@ -140,18 +148,18 @@ def alone(row: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def is_fast(row: Mapping[str, Any], rows: list[dict[str, Any]]) -> bool:
     """Whether a row on two processes meets its target."""
-    before = alone(row, rows)["seconds_per_round"]
+    before = on_one_process(row, rows)["seconds_per_round"]
     if row["processes"] != 2 or before < LONG_ROUND:
         return True
     return before / row["seconds_per_round"] >= SPEED_UP
 
 
 def weak_grid(part: Part) -> Grid:
-    """Efficiencies."""
-    headings = ["study", "processes", "round, ms", "efficiency", "held, MB"]
+    """The table of efficiencies."""
+    headings = ["study", "processes", "round, ms", "efficiency", "arrays, MB"]
     cells = []
     for row in part["rows"]:
-        ratio = alone(row, part["rows"])["seconds_per_round"] / row["seconds_per_round"]
+        ratio = on_one_process(row, part["rows"])["seconds_per_round"] / row["seconds_per_round"]
         star = _star(row["processes"] == 2 and ratio < EFFICIENCY)
         cells.append(
             [
@@ -162,25 +170,25 @@ def weak_grid(part: Part) -> Grid:
                 f"{1e-6 * row['bytes_held']:.2f}",
             ]
         )
-    return Grid("As much for each process", headings, cells, words=1)
+    return Grid("The same work for each process", headings, cells, words=1)
 
 
 def ways_grid(part: Part) -> Grid:
-    """Microseconds."""
+    """The table of three ways to exchange, in microseconds."""
     names = ("foreign", "callback", "leaving")
     cells = [[str(r["floats"]), *(f"{r[name]:.1f}" for name in names)] for r in part["rows"]]
     return Grid("Three ways to exchange", ["floats", *names], cells, words=0)
 
 
 def future_text(parts: Mapping[str, Part]) -> str:
-    """Eq. (1) for a large machine."""
+    """The section with eq. (1) for a large machine."""
     row = next(r for r in parts["weak"]["rows"] if r["processes"] == 1)
     each = row["seconds_per_round"] / row["agents"]
     message = 8 * row["dim"] * row["chains"]
-    others = FUTURE_PROCESSES - 1
+    remaining = FUTURE_PROCESSES - 1
     cut = parts["crossing"]["rows"][0]
     crossing = round(cut["messages"] / cut["parts"])
-    heard_by = round(others * (1 - math.exp(-crossing / others)))
+    heard_by = round(remaining * (1 - math.exp(-crossing / remaining)))
     lines = []
     for graph, neighbours, sent in (("ring", 2, 2), ("power-law", heard_by, crossing)):
         computing = each * FUTURE_AGENTS / FUTURE_PROCESSES
@@ -196,9 +204,10 @@ chains. A round is the computing of {FUTURE_AGENTS // FUTURE_PROCESSES:,} agents
 {1e6 * each:.1f} µs each, as measured above on one process, and an exchange with some neighbouring
 processes at a latency of {1e6 * LATENCY:g} µs each and {1e-9 * BANDWIDTH:g} GB/s. Assumed are that
 latency and bandwidth (a common cluster network), parts of like size, and that nobody waits for
-another. A part of a ring has two neighbours and sends two messages. A part of a power-law graph
-sends {crossing:,} (METIS, {cut["parts"]} parts of {cut["agents"] // cut["parts"]:,} agents each,
-two links for every new agent), and hears from {heard_by} others if these are spread at random."""
+another. A part (the agents of one process) of a ring has two neighbours and sends two messages. A
+part of a power-law graph sends {crossing:,} (METIS, {cut["parts"]} parts of
+{cut["agents"] // cut["parts"]:,} agents each, two links for every new agent), and receives from
+{heard_by} parts if these are spread at random."""
     headings = ("graph", "neighbours", "crossing messages", "computing, ms", "exchange, ms")
     header = " | ".join((*headings, "rounds per second"))
     table = "\n".join([f"| {header} |", "| --- |" + " ---: |" * len(headings), *lines])
@@ -210,14 +219,14 @@ TEXTS = {"strong": STRONG_TEXT, "weak": WEAK_TEXT, "ways": WAYS_TEXT}
 
 
 def console_tables(parts: Mapping[str, Part], console: Console) -> None:
-    """Print everything there is."""
+    """Print the tables of all parts that were measured."""
     for name, grid in GRIDS.items():
         if name in parts:
             console.print(grid(parts[name]).rich())
 
 
 def page_text(parts: Mapping[str, Part]) -> str:
-    """All of it."""
+    """The page: how it works, the tables, and the model of a larger machine."""
     sections = [PAGE.format(where=provenance(parts["strong"]))]
     for name, grid in GRIDS.items():
         table = grid(parts[name]).markdown().partition("\n\n")[2]

@@ -1,4 +1,4 @@
-"""Studies on 1, 2 and 4 processes of one machine: `python -m benchmarks cluster`."""
+"""Time studies on 1, 2 and 4 processes of one machine: `python -m benchmarks cluster`."""
 
 from __future__ import annotations
 
@@ -24,20 +24,26 @@ from .report import console_tables, page_text
 from .worker import Case, crossing_messages
 
 PROCESSES = (1, 2, 4)
+"""The numbers of processes that are measured."""
 STRONG = (
     Case("ring", agents=400, rows=200, dim=8, chains=4, rounds=20),
     Case("power-law", agents=400, rows=200, dim=8, chains=4, rounds=20),
     Case("ring", agents=20, rows=5, dim=3, chains=1, rounds=2000),
     Case("ring", agents=16, rows=100_000, dim=8, chains=1, rounds=2),
 )
+"""The cases that are the same for every number of processes."""
 WEAK = Case("ring", agents=200, rows=200, dim=8, chains=4, rounds=20)
-"""At each process."""
+"""The case whose agents grow with the number of processes; these are its sizes for one process."""
 PARTS, QUICK_PARTS = (60_000, 60), (600, 6)
-"""Agents and parts of a graph that is only divided, for the model of a larger machine."""
+"""Agents and parts of a graph that is divided and not run, for the model of a larger machine."""
 QUICK = {"agents": 8, "rows": 5, "chains": 2, "rounds": 5, "repeats": 2}
+"""The sizes of every case in a quick run."""
 OPTIONS = ("--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1")
+"""Options of Open MPI: allow more processes than cores, and let waiting ones give up the core."""
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+"""Variables that let Open MPI run as root, as in a container."""
 ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Variables that let every process compute with one thread."""
 
 
 def run(
@@ -50,10 +56,10 @@ def run(
     """Measure, print the tables, and write the page if one is asked for.
 
     Args:
-        output: the folder of the results file, made if it is not there.
+        output: the folder of the results file, made if it does not exist.
         quick: small sizes, to try the benchmark itself.
         page: a Markdown file to write.
-        progress: lines on stderr; by default where there is a terminal.
+        progress: whether to print lines on stderr; None for only on a terminal.
     """
     output.mkdir(parents=True, exist_ok=True)
     if page is not None:
@@ -77,12 +83,12 @@ def run(
 
 
 def sized(cases: Any, quick: bool) -> list[Case]:
-    """The cases, or small ones in their place."""
+    """The cases, or in a quick run small ones."""
     return [replace(case, **QUICK) if quick else case for case in cases]
 
 
 def grown(case: Case, processes: int) -> Case:
-    """As much for each of several processes."""
+    """The case with so many times as many agents."""
     return replace(case, agents=case.agents * processes)
 
 
@@ -106,12 +112,15 @@ def crossing(agents: int, parts: int) -> list[dict[str, Any]]:
 
 
 def ways() -> list[dict[str, Any]]:
-    """Three ways to exchange."""
+    """Measure three ways to exchange, between two processes."""
     return launched(2, "ways", None)
 
 
 def launched(processes: int, module: str, cases: Any) -> Any:
-    """What a job wrote, with one thread of XLA at each process."""
+    """Run a module of this folder as an MPI job, with one thread at each process.
+
+    Returns what the job wrote. `cases` is what it is given, or None.
+    """
     mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if mpiexec is None:
         raise FileNotFoundError("no mpiexec; install one with `pip install 'starlings[mpi]'`.")

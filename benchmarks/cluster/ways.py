@@ -25,16 +25,16 @@ import starlings as st
 from starlings.runtime.mpi.cluster import Cluster
 
 SIZES, ROUNDS, REPEATS = (3, 1000), 2000, 5
-"""Floats of a message."""
+"""Floats of a message, rounds of a repeat, and repeats."""
 
 
-def step(own: jax.Array, heard: jax.Array) -> jax.Array:
-    """Something to do between exchanges."""
-    return 0.5 * own + 0.1 * heard
+def step(own: jax.Array, received: jax.Array) -> jax.Array:
+    """A small computation between two exchanges."""
+    return 0.5 * own + 0.1 * received
 
 
 def rounds_by(name: str, swap: Callable[[Any], Any], host: Callable[[Any], Any]) -> Any:
-    """A function of messages (agent, floats) and a number of rounds."""
+    """A function of messages (agent, floats) and a number of rounds, by one of the ways."""
     if name == "leaving":
         compiled = jax.jit(step)
 
@@ -45,19 +45,19 @@ def rounds_by(name: str, swap: Callable[[Any], Any], host: Callable[[Any], Any])
 
         return loop
 
-    def heard(own: jax.Array) -> Any:
+    def received(own: jax.Array) -> Any:
         if name == "foreign":
             return swap(own)  # (1)
         return io_callback(host, jax.ShapeDtypeStruct(own.shape, own.dtype), own, ordered=True)
 
     def loop_inside(own: Any, rounds: Any) -> Any:
-        return jax.lax.fori_loop(0, rounds, lambda _, own: step(own, heard(own)), own)
+        return jax.lax.fori_loop(0, rounds, lambda _, own: step(own, received(own)), own)
 
     return jax.jit(loop_inside)
 
 
 def by_host(graph: Any, buffers: list[np.ndarray], message: Any) -> np.ndarray:
-    """The same exchange from Python; two buffers in turn, since jit may read the last one still."""
+    """Exchange from Python, into two buffers in turn: compiled code may still read the last one."""
     buffers.reverse()
     graph.Neighbor_alltoall(np.asarray(message), buffers[0])
     return buffers[0]

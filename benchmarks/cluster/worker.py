@@ -1,6 +1,6 @@
 """What one process of a measured job does: `python -m benchmarks.cluster.worker CASES OUTPUT`.
 
-Every process makes the rows of the agents that it holds, and of no others. A round is timed as in
+Every process makes the rows of its own agents only. A round is timed as in
 `speed`. The time inside the exchange is mostly waiting for neighbours; the shortest of all rounds,
 in which nobody had to wait for long, is what the exchange itself costs.
 """
@@ -27,6 +27,7 @@ from starlings.runtime.mpi.cluster import Cluster
 from starlings.sampling import start_positions
 
 RHO, LIMIT = 5.0, 1e9
+"""The penalty of D-ADMMS, and the absolute value of a coordinate above which it has diverged."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Case:
     graph: str
     agents: int
     rows: int
-    """At each agent."""
+    """Rows of each agent."""
     dim: int
     chains: int
     rounds: int
-    """Of one repeat."""
+    """Rounds of one repeat."""
     repeats: int = 5
 
     @property
@@ -50,14 +51,14 @@ class Case:
             return st.Network.ring(self.agents)
         return st.Network(nx.barabasi_albert_graph(self.agents, 2, seed=0))
 
-    def problem(self, held: np.ndarray) -> st.Problem:
-        """A logistic regression with the rows of some of the agents."""
-        X, y = zip(*(self._rows_of(int(agent)) for agent in held), strict=True)
-        sites = np.repeat(np.arange(len(held)), self.rows)
+    def problem(self, local: np.ndarray) -> st.Problem:
+        """A logistic regression with the rows of the local agents, given by their numbers."""
+        X, y = zip(*(self._rows_of(int(agent)) for agent in local), strict=True)
+        sites = np.repeat(np.arange(len(local)), self.rows)
         problem = st.models.logistic_regression(
             np.concatenate(X), np.concatenate(y), sites, intercept=False
         )
-        named = problem.renamed([str(agent) for agent in held])
+        named = problem.renamed([str(agent) for agent in local])
         return named.part_of([str(agent) for agent in range(self.agents)])
 
     def _rows_of(self, agent: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +69,7 @@ class Case:
 
 
 class Job:
-    """The rounds of a case at this process."""
+    """The rounds of a case at this process, advanced by so many at a call."""
 
     def __init__(self, case: Case, cluster: Cluster) -> None:
         whole = case.network.matched_to([str(agent) for agent in range(case.agents)])
@@ -83,18 +84,18 @@ class Job:
             wiring = loop.Wiring.of(self.network, np.float64)
             start = start_positions(problem, self.sampler, None, case.chains, 0, np.float64)
             self.fixed = (self.sampler, agents, wiring, keys, LIMIT)
-            self.flock = loop.start(self.sampler, agents, start, keys)
-        self.bytes_held = sum(leaf.nbytes for leaf in jax.tree.leaves((agents, self.flock.states)))
+            self.state = loop.start(self.sampler, agents, start, keys)
+        self.bytes_held = sum(leaf.nbytes for leaf in jax.tree.leaves((agents, self.state.states)))
         self(1)
 
     def __call__(self, rounds: int) -> Any:
-        """Go on; what is recorded comes back."""
+        """Go on for so many rounds, and return what was recorded."""
         with jax.enable_x64(True):
-            self.flock, record = loop.advance(*self.fixed, self.flock, 1, rounds, capacity=1)
+            self.state, record = loop.advance(*self.fixed, self.state, 1, rounds, capacity=1)
             return jax.block_until_ready(record)
 
     def gather(self, record: Any) -> None:
-        """A draw of all agents at the first process."""
+        """Gather one draw of all agents at the first process."""
         position = np.asarray(record.position)
         if self.network.is_distributed:
             self.network.exchange.gather(position, axis=2)
@@ -136,14 +137,17 @@ def measure(case: Case, cluster: Cluster) -> dict[str, Any]:
 
 
 def crossing_messages(network: st.Network, owner: np.ndarray) -> int:
-    """How many (agent, other process that hears it) there are: nothing less could be sent."""
+    """The number of pairs of an agent and a different process that receives from it.
+
+    Fewer messages than that cannot be sent.
+    """
     senders = np.repeat(np.arange(network.size), network.degrees)
     pairs = np.stack([senders, owner[network.adjacency.indices]])
     return np.unique(pairs[:, owner[senders] != pairs[1]], axis=1).shape[1]
 
 
 def main(case_file: Path, output: Path) -> None:
-    """Measure one case, and write it down at the first process."""
+    """Measure the cases of a file, and write the results at the first process."""
     cases = [Case(**case) for case in json.loads(case_file.read_text("utf-8"))]
     with Cluster() as cluster:
         rows = [measure(case, cluster) for case in cases]

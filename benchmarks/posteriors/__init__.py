@@ -1,1 +1,10 @@
-"""Thirteen real posteriors with reference draws, divided among agents."""
+"""Thirteen real posteriors with reference draws, divided among agents.
+
+run.py          fills the results file, row by row
+cases.py        the posteriors by name, with their data (models.py has the models)
+methods.py      the methods that are compared (consensus.py has one of them)
+draws.py        draws of a method, and what they cost
+score.py        how far draws are from the reference
+results.py      the results file
+report.py       tables (page.py has the page)
+"""

@@ -19,6 +19,7 @@ from . import models
 from .models import Model, regression
 
 DIVISIONS = ("random", "sorted")
+"""The two ways in which rows are divided among agents."""
 
 BUILDERS: dict[str, Callable[[dict[str, Any]], Model]] = {
     "kidscore_momiq": regression(models.kidscore_prior),
@@ -37,12 +38,12 @@ BUILDERS: dict[str, Callable[[dict[str, Any]], Model]] = {
 }
 
 HARD = ("eight_schools_noncentered", "gp_pois_regr", "lotka_volterra", "radon_mn_partially_pooled")
-"""Not log-concave on the bulk of the posterior."""
+"""The cases that are not log-concave on the bulk of the posterior."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One posterior, divided among agents, with the answer."""
+    """One posterior, divided among agents, with its reference."""
 
     name: str
     division: str
@@ -77,5 +78,7 @@ def read(folder: str | Path, file: str) -> dict[str, Any]:
     """The content of one JSON file of the folder."""
     path = Path(folder) / file
     if not path.is_file():
-        raise FileNotFoundError(f"no file {file} in the folder {folder}.")
+        raise FileNotFoundError(
+            f"no file {file} in the folder {folder}; name the folder that has the posteriors."
+        )
     return json.loads(path.read_text())

@@ -6,8 +6,7 @@ covariance of its draws, a coordinator makes the t-th draw of all
     x_t = (sum_i W_i)^-1 sum_i W_i x_it,      W_i = S_i^-1                                      (1)
 
 which is exact where every exp(-f_i) is Gaussian. It needs every agent to have a posterior of its
-own. Whether it has is looked at in coordinates where the pooled posterior has about unit
-covariance:
+own. An agent is refused, in coordinates where the pooled posterior has about unit covariance, if
 
 - at the agent's own mode, found with the help of a prior of a hundred times `LARGEST_VARIANCE`, the
   curvature of some direction is below 1 / `LARGEST_VARIANCE`: there is a ridge, or no mode but for
@@ -30,16 +29,20 @@ from starlings.solvers.proximal import proximal_point
 from .score import convergence
 
 LARGEST_VARIANCE = 1e8
-"""Times the pooled posterior's: far beyond what one of some tens of agents can honestly lack."""
+"""The largest variance of an agent, in units of the pooled variance.
+
+It is far more than the information that one of some tens of agents can lack.
+"""
 LARGEST_R_HAT = 1.05
+"""The largest R-hat of the chains of one agent."""
 
 
 class ImproperError(RuntimeError):
-    """An agent without a posterior of its own: there is nothing to average."""
+    """An agent has no posterior of its own, so that there is nothing to average."""
 
 
 def combine(draws: np.ndarray) -> np.ndarray:
-    """Eq. (1): draws (agent, chain, draw, dim) -> (chain, draw, dim)."""
+    """Average draws (agent, chain, draw, dim) over the agents by eq. (1)."""
     agents, dim = len(draws), draws.shape[-1]
     flat = draws.reshape(agents, -1, dim)
     weights = np.array([np.linalg.inv(np.atleast_2d(np.cov(own.T))) for own in flat])
@@ -55,7 +58,7 @@ def refuse_improper(agents: Agent, dim: int) -> None:
 
 
 def refuse_unmixed(draws: np.ndarray) -> None:
-    """Refuse draws (agent, chain, draw, dim) that are of no law."""
+    """Refuse draws (agent, chain, draw, dim) that have not converged to a law."""
     for agent, own in enumerate(draws):
         fault = _fault(own)
         if fault is not None:

@@ -1,4 +1,4 @@
-"""Draws of every agent with what they cost, whoever made them."""
+"""Draws of every agent, by any method, and what they cost."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Draws:
 
     named: dict[str, np.ndarray]
     rounds: float | None = None
-    """Of all chains together, after burn-in; None where there are no rounds."""
+    """Rounds of all chains together, after burn-in; None for a method without rounds."""
     bytes_sent: float | None = None
-    """By all agents together, after burn-in."""
+    """Bytes sent by all agents together, after burn-in; None if nothing is sent."""
 
     @classmethod
     def of(cls, result: st.Result) -> Draws:
         """The draws of a run of the network."""
         named = {str(name): v.to_numpy() for name, v in result.posterior.data_vars.items()}
         sizes, attrs = result.posterior.sizes, result.attrs
-        kept = sizes["draw"] * int(attrs["thin"])
+        rounds = sizes["draw"] * int(attrs["thin"])
         sent = float(result.sample_stats["bytes_sent"].isel(draw=-1).sum())
-        share = kept / (kept + int(attrs["burn_in"]))
-        return cls(named, float(kept * sizes["chain"]), sent * share)
+        share = rounds / (rounds + int(attrs["burn_in"]))
+        return cls(named, float(rounds * sizes["chain"]), sent * share)
 
     @property
     def lead(self) -> tuple[int, int, int]:

@@ -1,11 +1,11 @@
-"""The columns of the table: six ways to the draws, each a function of a `Setting`.
+"""The columns of the table: six methods, each a function of a `Setting`.
 
     tuned      `starlings.sample(problem, network)`: nothing is set by hand
     paper      D-ADMMS as published; the best rho of a grid
     dsgld      D-SGLD as published; the best step of a grid
     dsghmc     D-SGHMC as published; the best step and friction of a grid
     consensus  consensus Monte Carlo: one upload to a coordinator (see `consensus`)
-    nuts       NUTS on the pooled rows: the floor
+    nuts       NUTS on the pooled rows: the errors of nearly perfect draws
 
 The three of the literature have no tuning of their own, so they are given all that can be given:
 
@@ -52,35 +52,43 @@ from .draws import Draws
 from .score import effective_draws, worst_w2
 
 PACES = (16.0, 32.0, 64.0, 128.0)
+"""The first points of a grid: rounds for one independent draw."""
 FASTEST, SLOWEST = 4.0, 512.0
+"""The ends to which a grid may grow, in rounds for one independent draw."""
 FRICTIONS = (7.0, 1.0)
-"""The paper's, and one nearer to critical damping of the curvature 1/N that an agent sees here."""
+"""Frictions of D-SGHMC: the paper's, and one nearer to critical damping of the curvature 1/N that
+an agent has here."""
 SLOWEST_TUNED = 4096.0
+"""The slowest pace of `tuned` for which draws are spaced, in rounds for one independent draw."""
 TRIAL_DRAWS = 40
-"""Of each chain of a point of the grid, half a pace apart."""
+"""Draws of each chain at a point of the grid, half a pace from one to the next."""
 TRIAL_BURN_IN, BURN_IN = 10, 20
-"""Paces before the first draw, of a point of the grid and of a full run."""
+"""Paces of burn-in before the first draw, at a point of the grid and in a full run."""
 SEARCH_ROUNDS = 12_000
-"""Of a search whose best point is in the middle of the grid."""
+"""Rounds of a search whose best point is in the middle of the grid, for each chain."""
 FEWEST_CHAINS = 8
+"""Chains of a search, even where there is too little time for them."""
 EFFECTIVE_SHARE = 0.4
-"""Effective draws of one draw, if draws are half an autocorrelation time apart: (e-1)/(e+1) less
-something for parameters that are slower than a Gaussian's."""
+"""Effective draws for one draw, with half an autocorrelation time from one draw to the next.
+
+It is (e-1)/(e+1), less something for parameters that are slower than a Gaussian's.
+"""
 LONGEST = 50.0
-"""A second run is at most so many times as long as the first."""
+"""A second run is at most this many times as long as the first."""
 NUTS_CHAINS, NUTS_WARMUP, NUTS_FEWEST = 16, 1000, 200
+"""Chains of NUTS, steps of warm-up, and the fewest draws of each chain."""
 NUTS_DENSE = 20
 """Up to this dimension NUTS adapts a whole covariance matrix, and above it a diagonal."""
 NUTS_SHARE = 0.6
-"""Effective draws of one draw of NUTS, or less."""
+"""Effective draws for one draw of NUTS, cautiously."""
 
 
 class NothingWorkedError(RuntimeError):
-    """No point of a grid survived."""
+    """Every point of a grid diverged."""
 
 
 FAILURES = (TuningError, DivergenceError, StabilityError, NothingWorkedError, ImproperError)
-"""What a method may end with instead of draws; it becomes a cell of the table."""
+"""The errors that a method may end with instead of draws; they become cells of the table."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +97,12 @@ class Setting:
 
     case: Case
     wanted: int = 10_000
-    """Effective draws of the worst agent and parameter."""
+    """How many effective draws are wanted of the worst agent and parameter."""
     chains: int = 64
     """Replicas of the network."""
     seed: int = 0
     minutes: float = 20.0
-    """For a search, and for a full run of what it found; fewer draws are made where it is short."""
+    """Minutes for a search, and again for a full run; if they are too few, so are the draws."""
 
     @cached_property
     def network(self) -> st.Network:
@@ -103,12 +111,12 @@ class Setting:
 
     @cached_property
     def tuning(self) -> Tuning:
-        """Found once, and used by all methods for their coordinates."""
+        """What the agents tuned, found once and used by all methods for their coordinates."""
         return tune(self.case.problem, self.network, start=start_of(self.case))
 
     @cached_property
-    def warmed(self) -> Tuning:
-        """The same after pilot runs: what `starlings.sample` uses."""
+    def refined(self) -> Tuning:
+        """The tuning after pilot runs: what `starlings.sample` uses."""
         return refine(self.case.problem, self.tuning, self.network, self.seed)
 
     @cached_property
@@ -119,7 +127,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Draws, and what there is to say about how they were made."""
+    """Draws, and notes on how they were made."""
 
     draws: Draws
     notes: dict[str, Any] = field(default_factory=dict)
@@ -134,8 +142,8 @@ def start_of(case: Case) -> np.ndarray | None:
 
 
 def tuned(setting: Setting) -> Outcome:
-    """Draws with nothing set by hand but their number."""
-    problem, sampler, found = setting.case.problem, None, setting.warmed
+    """Draw with nothing set by hand except the number of draws."""
+    problem, sampler, found = setting.case.problem, None, setting.refined
     if setting.case.model.start is not None:  # the mode would not be found from anywhere
         problem, sampler = found.problem(problem), found.sampler
     pace = min(found.predicted_rounds_per_draw, SLOWEST_TUNED)
@@ -146,7 +154,7 @@ def tuned(setting: Setting) -> Outcome:
 
 
 def paper(setting: Setting) -> Outcome:
-    """D-ADMMS as published."""
+    """Draw by D-ADMMS as published, with the best rho of a grid."""
     edges = setting.network.num_edges
 
     def at_pace(pace: float) -> st.DADMMS:
@@ -156,13 +164,13 @@ def paper(setting: Setting) -> Outcome:
 
 
 def dsgld(setting: Setting) -> Outcome:
-    """D-SGLD as published, with full gradients."""
+    """Draw by D-SGLD as published, with full gradients and the best step of a grid."""
     agents = setting.network.size
     return best_of(setting, [lambda pace: st.DSGLD(step_size=2 * agents / pace)])  # (2)
 
 
 def dsghmc(setting: Setting) -> Outcome:
-    """D-SGHMC as published, with full gradients."""
+    """Draw by D-SGHMC as published, with full gradients and the best of two grids."""
     return best_of(setting, [_hamiltonian(setting.network.size, g) for g in FRICTIONS])
 
 
@@ -172,7 +180,7 @@ def _hamiltonian(agents: int, friction: float) -> Family:
 
 
 def consensus(setting: Setting) -> Outcome:
-    """Consensus Monte Carlo: NUTS at every agent alone, averaged by a coordinator."""
+    """Draw by consensus Monte Carlo: NUTS at every agent by itself, averaged by a coordinator."""
     problem = setting.moved
     with jax.enable_x64(True):
         refuse_improper(problem.agents(), problem.dim)
@@ -181,17 +189,17 @@ def consensus(setting: Setting) -> Outcome:
         drawn = nuts_draws(setting, problem, longer)
         refuse_unmixed(drawn)
         floats = drawn.size + len(drawn) * problem.dim * (problem.dim + 1) / 2
-        return Draws(at_one_place(problem, combine(drawn)), bytes_sent=8 * floats)
+        return Draws(as_one_agent(problem, combine(drawn)), bytes_sent=8 * floats)
 
     return Outcome(enough(setting, run))
 
 
 def nuts(setting: Setting) -> Outcome:
-    """NUTS on the pooled rows."""
+    """Draw by NUTS on the pooled rows."""
     problem = setting.moved.pooled()
 
     def run(longer: float) -> Draws:
-        return Draws(at_one_place(problem, nuts_draws(setting, problem, longer)[0]))
+        return Draws(as_one_agent(problem, nuts_draws(setting, problem, longer)[0]))
 
     return Outcome(enough(setting, run))
 
@@ -205,6 +213,7 @@ METHODS: dict[str, Callable[[Setting], Outcome]] = {
     "nuts": nuts,
 }
 DECENTRALISED = ("tuned", "paper", "dsgld", "dsghmc")
+"""The methods in which agents exchange messages in rounds."""
 
 
 def nuts_draws(setting: Setting, problem: st.Problem, longer: float) -> np.ndarray:
@@ -217,7 +226,7 @@ def nuts_draws(setting: Setting, problem: st.Problem, longer: float) -> np.ndarr
     return np.asarray(drawn)
 
 
-def at_one_place(problem: st.Problem, draws: np.ndarray) -> dict[str, np.ndarray]:
+def as_one_agent(problem: st.Problem, draws: np.ndarray) -> dict[str, np.ndarray]:
     """Draws (chain, draw, dim) by name, as of a single agent."""
     return {name: values[:, :, None] for name, values in problem.constrain(draws).items()}
 
@@ -232,18 +241,18 @@ class Plan:
     burn_in: int
 
     def longer(self, factor: float) -> Plan:
-        """As many draws, further apart."""
+        """The same number of draws, with so many times the rounds between them."""
         thin, burn_in = math.ceil(factor * self.thin), math.ceil(factor * self.burn_in)
         return replace(self, thin=thin, burn_in=burn_in)
 
 
 def plan_of(chains: int, draws: int, pace: float, burn_in: float = BURN_IN) -> Plan:
-    """Draws half a pace apart, after `burn_in` paces."""
+    """A plan with half a pace from one draw to the next, after `burn_in` paces."""
     return Plan(chains, math.ceil(draws), max(1, round(pace / 2)), math.ceil(burn_in * pace))
 
 
 def enough(setting: Setting, run: Callable[[float], Draws]) -> Draws:
-    """The draws of `run(1)` or, where those are too few, of a run so many times as long."""
+    """The draws of `run(1)` or, where those are too few, of one longer run."""
     began = time.perf_counter()
     draws = run(1.0)
     reached = effective_draws(setting.case, draws)
@@ -255,7 +264,7 @@ def enough(setting: Setting, run: Callable[[float], Draws]) -> Draws:
 
 
 Family = Callable[[float], Any]
-"""The sampler that has a given pace."""
+"""Maps a pace, in rounds for one independent draw, to the sampler that has it."""
 
 
 def best_of(setting: Setting, families: Sequence[Family]) -> Outcome:
@@ -299,7 +308,7 @@ def trial(setting: Setting, sampler: Any, pace: float, chains: int) -> float:
 
 
 def cost_of_a_round(setting: Setting, sampler: Any) -> float:
-    """Seconds for one round of one chain; zero if there is no telling."""
+    """Seconds for one round of one chain; zero if it diverges, and cannot be timed."""
     plan = Plan(FEWEST_CHAINS, draws=2, thin=20, burn_in=0)
     try:
         from_the_mode(setting, sampler, plan)  # compiles
@@ -337,7 +346,7 @@ def from_the_mode(setting: Setting, sampler: Any, plan: Plan) -> Draws:
 def sample(
     setting: Setting, problem: st.Problem, sampler: Any, plan: Plan, initial: Any = None
 ) -> Draws:
-    """`starlings.sample`, for which Ctrl-C is the end: no half a run enters the table."""
+    """Call `starlings.sample`, where Ctrl-C ends everything: no half a run enters the table."""
     options = asdict(plan) | {"seed": setting.seed, "initial": initial, "progress": False}
     try:
         with warnings.catch_warnings():

@@ -17,8 +17,10 @@ import numpy as np
 from starlings.problem.parameters import Parameter
 
 STEPS_PER_YEAR = 20
+"""Steps of the Runge-Kutta method in a year."""
 
 POSITIVE = Parameter(constraint="positive")
+"""One positive number."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Box:
     high: float
 
     def __call__(self, z):
-        """T(z)."""
+        """Map z to theta."""
         return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
 
     def _inverse(self, theta):
@@ -43,18 +45,18 @@ class Box:
 
 @dataclass(frozen=True)
 class Model:
-    """What a case needs beside its rows."""
+    """What a case needs besides its rows."""
 
     log_likelihood: Callable[..., Any]
     log_prior: Callable[..., Any]
     parameters: dict[str, Parameter]
     derived: Callable[..., jax.Array] | None = None
-    """The parameters -> the vector that the reference is about, where that is not themselves."""
+    """Maps parameters to the vector that the reference describes; None for themselves."""
     start: Mapping[str, Any] | None = None
-    """Where the search for the mode has to begin, if anywhere will not do."""
+    """Where the search for the mode begins; None for the default."""
 
     def reported(self, p: Mapping[str, Any]) -> jax.Array:
-        """The vector that the reference is about, in its order."""
+        """The vector that the reference describes, in its order."""
         if self.derived is not None:
             return self.derived(p)
         return jnp.concatenate([jnp.ravel(p[name]) for name in self.parameters])
@@ -197,7 +199,7 @@ def _radon_reported(p):
     return jnp.concatenate([counties, jnp.stack([p["mu"], p["sigma_a"], p["sigma_y"]])])
 
 
-# A latent process and a differential equation: every row looks up its place in the whole
+# A latent process and a differential equation: every row needs all parameters
 
 
 def gaussian_process(data: dict[str, Any]) -> Model:

@@ -30,37 +30,38 @@ and some have no posterior of their own). The columns:
 the frictions {frictions} |
 | `consensus` | consensus Monte Carlo: NUTS at every agent alone, one upload to a coordinator, \
 averages weighted by the inverse covariances |
-| `nuts` | NUTS on the pooled rows: what the figures of perfect draws are |
+| `nuts` | NUTS on the pooled rows: the errors that nearly perfect draws have |
 
 `paper`, `dsgld` and `dsghmc` have no tuning of their own. They are given the coordinates that
 `tuned` found (the mode, and the metric in which the posterior has unit curvature), a start at the
-mode, a burn-in of {burn_in} autocorrelation times, and the best point of the grid with the
-reference in hand. Their grids reach from {fast:.0f} to {slow:.0f} rounds for one independent draw;
-smaller steps would be less biased, and slower still.
+mode, a burn-in of {burn_in} autocorrelation times, and the point of the grid that is best when
+compared with the reference. Their grids reach from {fast:.0f} to {slow:.0f} rounds for one
+independent draw; smaller steps would be less biased, and slower still.
 
 ## How
 
-Of every agent, against the reference: the error of the mean in posterior standard deviations, the
-ratio of the standard deviations, and the W2 distance in standard deviations, of every parameter as
-reported; of the unconstrained vector the Mahalanobis length of the error of the mean over the root
-of the dimension, and the extreme eigenvalues of the covariance whitened by that of the reference.
-Each figure is that of the worst agent and parameter. `draws` are effective draws (bulk, by ArviZ)
-of the worst agent and parameter over all chains; `rounds` and `bytes` are for one of them, after
-burn-in and over all chains, with the bytes of all agents together. The figures of `nuts` show how
-much of a figure is the noise of draws and reference alone. Methods that need many rounds for a draw
-make fewer draws in the time they are given (`--minutes`); what as many perfect draws would show by
-chance stands in brackets, and a W2 near its bracket says nothing against a method but that.
-Eigenvalues of many parameters spread by chance too, as the last column of the first tables says:
+The draws of every agent are compared with the reference. For every parameter as it is reported:
+`mean` is the error of the mean and `W2` the Wasserstein-2 distance, both in posterior standard
+deviations, and `sd` is the ratio of the standard deviations. For the unconstrained vector: `Mahal.`
+is the Mahalanobis length of the error of the mean, divided by the square root of the dimension, and
+`eigenvalues` are the least and the largest eigenvalue of the covariance, whitened by that of the
+reference. Each number is that of the worst agent and parameter. `draws` are effective draws (bulk,
+by ArviZ) of the worst agent and parameter over all chains. `rounds` and `bytes` are what one
+effective draw takes, after burn-in, with the bytes of all agents together. The numbers of `nuts`
+show how much of an error is due to chance in draws and reference. Methods that need many rounds for
+a draw make fewer draws in the time that they are given (`--minutes`). What as many perfect draws
+would show by chance is in brackets: a W2 near its bracket is no evidence against a method.
+Eigenvalues of many parameters spread by chance too, as the last column of the first tables shows:
 with 88 parameters no sampler meets the target with 10,000 draws.
 
-Targets: {targets}; W2 of the sorted division at most {ratio} times that of the random one. A figure
-outside its target has a star. An empty cell has no result: on the hard posteriors NUTS at an agent
-alone had not ended after ten minutes.
+Targets: {targets}; W2 of the sorted division at most {ratio} times that of the random one. A number
+outside its target has a star. An empty cell has no result: on the hard posteriors NUTS at a single
+agent had not ended after ten minutes.
 """
 
 
 def page_text(rows: Sequence[Row]) -> str:
-    """What is compared, how, and the tables."""
+    """The page: what is compared, how, and the tables."""
     text = TEXT.format(
         cases=len(BUILDERS),
         frictions=" and ".join(f"{friction:g}" for friction in FRICTIONS),

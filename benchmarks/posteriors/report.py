@@ -1,4 +1,4 @@
-"""The results for people: what became of the targets, and the tables (see `page` for Markdown).
+"""The results as tables, and which targets are met (`page` has the page of Markdown).
 
 n perfect draws of a Gaussian are not at distance zero from the law they come from: the quantile at
 level q has the variance q (1 - q) / (n phi(z_q)^2) in units of the law's, z_q the normal quantile
@@ -30,7 +30,7 @@ from .results import Row
 
 
 class Target(NamedTuple):
-    """Where a figure should be, both ends included."""
+    """The range in which a figure should be, both ends included."""
 
     low: float
     high: float
@@ -47,8 +47,11 @@ TARGETS = {
     "rounds_per_effective_draw": Target(0.0, 25.0),
 }
 LARGEST_SORTED_OVER_RANDOM = 1.5
+"""The target: the largest ratio of W2 under the sorted division to W2 under the random one."""
 LEVELS = [(k + 0.5) / 200 for k in range(200)]
+"""The levels of the quantiles of the reference."""
 REFERENCE_DRAWS = 10_000
+"""The draws of the reference."""
 
 HEADINGS = {
     ("agents",): ("agents", "d"),
@@ -63,12 +66,12 @@ HEADINGS = {
     ("bytes_per_effective_draw",): ("bytes", ",.0f"),
     ("r_hat",): ("R-hat", ".3f"),
 }
-"""A column shows one figure, or the least and the most of one."""
+"""The columns of a table by the figures that they show: one, or the least and the most."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of the targets in one case and division."""
+    """Which targets are met in one case and division."""
 
     missed: list[str]
     """The figures of `tuned` that are outside their targets."""
@@ -79,15 +82,15 @@ class Verdict:
 
 
 def judge(rows: Sequence[Row], case: str, division: str) -> Verdict | None:
-    """Hold the rows of one case and division against the targets; None without `tuned`."""
+    """Compare the rows of one case and division with the targets; None without `tuned`."""
     by_method = {row["method"]: row for row in rows if _at(row, case, division)}
     tuned = by_method.pop("tuned", None)
     if tuned is None:
         return None
-    others = [_w2(by_method[name]) for name in DECENTRALISED if name in by_method]
+    rivals = [_w2(by_method[name]) for name in DECENTRALISED if name in by_method]
     return Verdict(
         missed_targets(tuned),
-        _w2(tuned) <= min(others) if others else None,
+        _w2(tuned) <= min(rivals) if rivals else None,
         _sorted_over_random(rows, case),
     )
 
@@ -116,7 +119,7 @@ def _at(row: Row, case: str, division: str) -> bool:
 
 
 def console_tables(rows: Sequence[Row], console: Console) -> None:
-    """Print everything there is."""
+    """Print the tables of all rows."""
     for method in METHODS:
         for division in DIVISIONS:
             _print(figures(rows, method, division), console)
@@ -159,20 +162,20 @@ def _chance_cell(row: Row) -> str:
 
 
 def chance_eigenvalues(dim: int, draws: float) -> tuple[float, float]:
-    """Eq. (2) for so many effective draws."""
+    """The least and the largest eigenvalue that so many perfect draws show, eq. (2)."""
     a, b = dim / draws, dim / REFERENCE_DRAWS
     edge = math.sqrt(a + b - a * b)
     return (max(1 - edge, 0.0) / (1 - b)) ** 2, ((1 + edge) / (1 - b)) ** 2
 
 
 def comparison(rows: Sequence[Row]) -> Grid:
-    """W2 of every method, a line for each case and division."""
+    """The table of W2: a column for each method, a line for each case and division."""
     title = "W2 of the worst agent and parameter (in brackets: by chance alone)"
     return _by_method(title, rows, _w2_cell)
 
 
 def costs(rows: Sequence[Row]) -> Grid:
-    """Rounds of every method that has rounds, a line for each case and division."""
+    """The table of rounds: a column for each method with rounds, a line for each case."""
     return _by_method("Rounds for an effective draw", rows, _rounds_cell, DECENTRALISED)
 
 
@@ -191,8 +194,8 @@ def _by_method(
 
 def _w2_cell(row: Row) -> str:
     if "error" in row:
-        is_lost = "diverged in round" in row["error"]
-        return "diverged" if is_lost else row["error"].split(" (")[0][:40]
+        has_diverged = "diverged in round" in row["error"]
+        return "diverged" if has_diverged else row["error"].split(" (")[0][:40]
     return f"{row['w2']:.3f} ({chance_w2(row['effective_draws']):.3f})"
 
 
@@ -201,19 +204,19 @@ def _rounds_cell(row: Row) -> str:
 
 
 def chance_w2(draws: float) -> float:
-    """Eq. (1) for so many effective draws."""
+    """The W2 that so many perfect draws show by chance, eq. (1)."""
     normal = NormalDist()
     spread = fmean(q * (1 - q) / normal.pdf(normal.inv_cdf(q)) ** 2 for q in LEVELS)
     return math.sqrt((1 / draws + 1 / REFERENCE_DRAWS) * spread)
 
 
 def summary(rows: Sequence[Row]) -> Grid:
-    """The verdicts, a line for each case and division, and how many have no fault."""
-    places = [(case, division) for case in BUILDERS for division in DIVISIONS]
-    verdicts = {place: judge(rows, *place) for place in places}
-    judged = {place: verdict for place, verdict in verdicts.items() if verdict is not None}
-    cells = [[*place, *_verdict_cells(verdict)] for place, verdict in judged.items()]
-    held = sum(not verdict.missed for verdict in judged.values())
+    """The table of verdicts, with how many cases and divisions miss no target."""
+    settings = [(case, division) for case in BUILDERS for division in DIVISIONS]
+    verdicts = {setting: judge(rows, *setting) for setting in settings}
+    judged = {setting: verdict for setting, verdict in verdicts.items() if verdict is not None}
+    cells = [[*setting, *_verdict_cells(verdict)] for setting, verdict in judged.items()]
+    met = sum(not verdict.missed for verdict in judged.values())
     headings = [
         "case",
         "division",
@@ -221,8 +224,8 @@ def summary(rows: Sequence[Row]) -> Grid:
         "best decentralised",
         "sorted / random",
     ]
-    notes = [f"No target missed in {held} of {len(judged)}."]
-    return Grid("What became of the targets", headings, cells, notes, words=4)
+    notes = [f"No target missed in {met} of {len(judged)}."]
+    return Grid("Which targets are met", headings, cells, notes, words=4)
 
 
 def _verdict_cells(verdict: Verdict) -> list[str]:

@@ -40,23 +40,23 @@ def run(
     """Fill the results file, print the tables, and write the page if one is asked for.
 
     Args:
-        folder: holds NAME.json and NAME.reference.json for each case.
-        output: the folder of the results file, made if it is not there.
-        cases: names between commas, as are `divisions` and `methods`; all of them if None.
+        folder: has NAME.json and NAME.reference.json for each case.
+        output: the folder of the results file, made if it does not exist.
+        cases: names separated by commas, as in `divisions` and `methods`; all of them if None.
         divisions: "random", "sorted" or both.
         methods: columns of the table.
-        effective_draws: wanted of every agent and parameter.
+        effective_draws: how many are wanted of every agent and parameter.
         chains: replicas of the network.
         seed: the same seed gives the same draws.
-        minutes: for the search of a method that has to be tuned by hand, and for its full run.
-        force: compute what is there already again.
+        minutes: for the search of the best settings of a method, and again for its full run.
+        force: compute rows again that are in the results file.
         page: a Markdown file to write.
-        progress: lines on stderr; by default where there is a terminal.
+        progress: whether to print lines on stderr; None for only on a terminal.
     """
     names = chosen("cases", cases, BUILDERS)
     splits, columns = chosen("divisions", divisions, DIVISIONS), chosen("methods", methods, METHODS)
     if not folder.is_dir():
-        raise FileNotFoundError(f"no folder of posteriors at {folder}.")
+        raise FileNotFoundError(f"no folder of posteriors at {folder}; name one that exists.")
     output.mkdir(parents=True, exist_ok=True)
     if page is not None:
         check_writable(page)
@@ -76,7 +76,7 @@ def run(
 
 
 def make_row(setting: Setting, method: str) -> Row:
-    """One row of the results: figures, or what ended the run."""
+    """One row of the results: figures, or the error that ended the run."""
     case = setting.case
     row: Row = {"case": case.name, "division": case.division, "method": method}
     row |= {"agents": case.problem.num_agents, "dim": case.problem.dim, "wanted": setting.wanted}

@@ -21,7 +21,7 @@ from .draws import Draws
 
 @dataclass(frozen=True)
 class Score:
-    """The worst over agents and parameters of each figure, and what the draws cost."""
+    """Each figure for the worst agent and parameter, and what the draws cost."""
 
     mean_error: float
     sd_ratio_least: float
@@ -31,13 +31,13 @@ class Score:
     eigenvalue_least: float
     eigenvalue_most: float
     effective_draws: float
-    """Of the worst agent and parameter, over all chains."""
+    """Effective draws of the worst agent and parameter, over all chains."""
     r_hat: float
     """The largest rank-normalised split R-hat of an agent and parameter."""
     rounds_per_effective_draw: float | None
-    """Rounds after burn-in; None where there are no rounds."""
+    """Rounds after burn-in; None for a method without rounds."""
     bytes_per_effective_draw: float | None
-    """Sent by all agents together, after burn-in; None where nothing is sent."""
+    """Bytes sent by all agents together, after burn-in; None if nothing is sent."""
 
 
 def score(case: Case, draws: Draws) -> Score:
@@ -55,18 +55,18 @@ def score(case: Case, draws: Draws) -> Score:
 
 
 def worst_w2(case: Case, draws: Draws) -> float:
-    """The W2 of the worst agent and parameter alone."""
+    """The W2 of the worst agent and parameter."""
     reported, _ = both_scales(case, draws)
     return marginal_figures(_pooled(reported), *marginals_of(case))["w2"]
 
 
 def effective_draws(case: Case, draws: Draws) -> float:
-    """The effective draws of the worst agent and parameter alone."""
+    """The effective draws of the worst agent and parameter."""
     return convergence(both_scales(case, draws)[0])[0]
 
 
 def marginals_of(case: Case) -> tuple[dict[str, Any], list[float]]:
-    """What the reference says of single parameters, and at which levels it has quantiles."""
+    """The reference of single parameters, and the levels of its quantiles."""
     return case.reference["constrained"], case.reference["quantile_levels"]
 
 
@@ -84,22 +84,22 @@ def both_scales(case: Case, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
 def marginal_figures(
     draws: np.ndarray, reference: dict[str, Any], levels: list[float]
 ) -> dict[str, float]:
-    """Draws as (agent, draw, parameter) against the marginals of the reference."""
+    """Compare draws (agent, draw, parameter) with the marginals of the reference."""
     mean, sd = np.array(reference["mean"]), np.array(reference["sd"])
     ratios = draws.std(axis=1) / sd
     quantiles = np.moveaxis(np.quantile(draws, levels, axis=1), 0, -1)
     grid = [reference["quantile_grid"][name] for name in reference["parameters"]]
-    apart = quantiles - np.array(grid)
+    errors = quantiles - np.array(grid)
     return {
         "mean_error": float(np.max(np.abs(draws.mean(axis=1) - mean) / sd)),
         "sd_ratio_least": float(ratios.min()),
         "sd_ratio_most": float(ratios.max()),
-        "w2": float(np.max(np.sqrt(np.mean(apart**2, axis=-1)) / sd)),
+        "w2": float(np.max(np.sqrt(np.mean(errors**2, axis=-1)) / sd)),
     }
 
 
 def joint_figures(draws: np.ndarray, reference: dict[str, Any]) -> dict[str, float]:
-    """Draws as (agent, draw, coordinate) against mean and covariance of the reference."""
+    """Compare draws (agent, draw, coordinate) with mean and covariance of the reference."""
     root = np.linalg.cholesky(np.array(reference["covariance"]))
     white = np.linalg.solve(root, np.swapaxes(draws - np.array(reference["mean"]), 1, 2))
     spectra = np.array([np.linalg.eigvalsh(np.atleast_2d(np.cov(agent))) for agent in white])

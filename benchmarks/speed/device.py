@@ -38,23 +38,29 @@ COLUMNS = {
     "over_cpu": ("over CPU", ",.0f"),
     "compile_seconds": ("compile s", ".1f"),
 }
-DIM, LEAST_SHARE = 8, 0.75
+DIM = 8
+"""The dimension of the Gaussian targets."""
+LEAST_SHARE = 0.75
+"""The target: the share of the bandwidth that a round has to use, eq. (2)."""
 TEXT = f"""\
-Gaussian targets on a ring in {DIM} dimensions, with the library's default noise. `share` is the
-speed at which the least that a round can move is moved (positions, neighbours' positions, duals,
-linear terms and matrices read once, positions and duals written once), over the speed of a copy
-of a large array in the same run. `over CPU` compares agent-rounds per second with the same
-measurement, of fewer agents or chains, on the processors of the same machine. Target: a share of
+Gaussian targets on a ring in {DIM} dimensions, with the library's default noise. `GB/s` counts
+the fewest bytes that a round can move: positions, neighbours' positions, duals, linear terms and
+matrices read once, positions and duals written once. `copy` is the speed of a copy of a large array
+in the same run, and `share` is the first divided by the second. `on the CPU` are agent-rounds per
+second on the processors of the same machine, with fewer agents or chains, and `over CPU` is how
+many times as fast the GPU is. Target: a share of
 {LEAST_SHARE:.0%}."""
 CASES = {"many agents": (1_000_000, 1), "many chains": (100, 10_000)}
 CPU_CASES = {"many agents": (100_000, 1), "many chains": (100, 1000)}
 QUICK_CASES = {"many agents": (1000, 1), "many chains": (10, 100)}
+"""Agents and chains: on the default device, on the CPU, and in a quick run on both."""
 DTYPES = ("float32", "float64")
 COPY_BYTES, QUICK_COPY_BYTES = 2**31, 2**20
+"""The size of the array that is copied, in a full and in a quick run."""
 
 
 def measure(settings: Settings) -> list[dict[str, Any]]:
-    """Every case with both kinds of numbers, on JAX's default device and on the CPU."""
+    """Measure every case in float32 and float64, on the default device of JAX and on the CPU."""
     cases, cpu_cases = (QUICK_CASES, QUICK_CASES) if settings.quick else (CASES, CPU_CASES)
     return [row for name in cases for row in both(name, cases[name], cpu_cases[name], settings)]
 
@@ -62,7 +68,7 @@ def measure(settings: Settings) -> list[dict[str, Any]]:
 def both(
     name: str, size: tuple[int, int], cpu_size: tuple[int, int], settings: Settings
 ) -> list[dict[str, Any]]:
-    """One case with each kind of numbers."""
+    """The rows of one case, with the speed on the CPU beside that on the default device."""
     rows = case_rows(name, *size, settings)
     with jax.default_device(jax.devices("cpu")[0]):
         on_cpu = case_rows(name, *cpu_size, settings)
@@ -74,7 +80,7 @@ def both(
 
 
 def case_rows(name: str, agents: int, chains: int, settings: Settings) -> list[dict[str, Any]]:
-    """A row for each kind of numbers, on the default device."""
+    """A row for each kind of numbers, measured on the default device."""
     problem, network = gaussian(agents, DIM), st.Network.ring(agents)
     return [{"case": name} | row(problem, network, chains, dtype, settings) for dtype in DTYPES]
 
@@ -82,7 +88,7 @@ def case_rows(name: str, agents: int, chains: int, settings: Settings) -> list[d
 def row(
     problem: st.Problem, network: st.Network, chains: int, dtype: str, settings: Settings
 ) -> dict[str, Any]:
-    """The library and a copy in turns."""
+    """Time the library and a copy of an array in turns."""
     agents = network.size
     ours = LibraryRun(problem, network, st.DADMMS(RHO), chains, dtype)
     copy = Copies(QUICK_COPY_BYTES if settings.quick else COPY_BYTES)
@@ -103,19 +109,19 @@ def row(
 
 
 def bytes_of_a_round(agents: int, chains: int, dim: int, itemsize: int) -> int:
-    """Eq. (1)."""
+    """The least number of bytes that a round moves, eq. (1)."""
     return itemsize * (5 * chains * agents * dim + agents * (dim + dim**2))
 
 
 class Copies:
-    """A large array, copied again and again."""
+    """A large array that is copied again and again: the bandwidth of the memory."""
 
     def __init__(self, size: int) -> None:
         self.array = jnp.zeros(size // 4, jnp.float32)
         self.copy = jax.jit(jnp.copy)
 
     def __call__(self, rounds: int) -> None:
-        """Each copy frees the one before."""
+        """Copy so many times; each copy frees the one before it."""
         for _ in range(rounds):
             self.array = self.copy(self.array)
         jax.block_until_ready(self.array)

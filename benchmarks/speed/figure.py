@@ -21,52 +21,53 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 MARKERS = "osD^vP"
+"""The markers of the series of a panel, in their order."""
 STYLE: dict[Any, Any] = SETTINGS | {"font.size": 11, "axes.titlesize": 13, "axes.spines.left": True}
 
 
 def overview(parts: Mapping[str, Part]) -> Figure:
-    """Two panels in a row."""
+    """All parts that were measured, with two panels in a row."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    there = [name for name in PANELS if name in parts]
+    measured = [name for name in PANELS if name in parts]
     with mpl.rc_context(STYLE):
-        lines = math.ceil(len(there) / 2)
+        lines = math.ceil(len(measured) / 2)
         figure = Figure(figsize=(12, 4.4 * lines), layout="constrained")
         every = figure.subplots(lines, 2, squeeze=False).ravel()
-        for axes, name in zip(every, there, strict=False):
+        for axes, name in zip(every, measured, strict=False):
             PANELS[name](axes, parts[name]["rows"])
             axes.set_title(PARTS[name].TITLE, loc="left", pad=38)
-        for axes in every[len(there) :]:
+        for axes in every[len(measured) :]:
             axes.axis("off")
     return figure
 
 
 def draw_reference(axes: Axes, rows: Rows) -> None:
-    """Agent-rounds per second of the three ways."""
+    """Draw the agent-rounds per second of starlings, NumPy and CVXPY."""
     labels = {"ours": "starlings", "numpy": "NumPy", "cvxpy": "CVXPY"}
     shown = [row for row in rows if row["law"] == "paper"]
     series = {label: [row[key] for row in shown] for key, label in labels.items()}
-    draw_dots(axes, [_place(row) for row in shown], series)
+    draw_dots(axes, [_setting(row) for row in shown], series)
     axes.set_xlabel("agent-rounds per second, published noise")
 
 
-def _place(row: dict[str, Any]) -> str:
+def _setting(row: dict[str, Any]) -> str:
     chains = f"{row['chains']} chain{'s' if row['chains'] > 1 else ''}"
     return f"{row['family']}, {row['graph']} of {row['agents']}, {chains}"
 
 
 def draw_limit(axes: Axes, rows: Rows) -> None:
-    """Ratios to the limit."""
+    """Draw the time of a round over the limit."""
     names = [f"{r['potentials']}, {r['law']}, {r['agents']:,} x {r['chains']}" for r in rows]
     draw_dots(axes, names, {"a round over the limit": [row["over_limit"] for row in rows]})
     axes.axvline(OVER_LIMIT, color="0.4", ls="--", lw=1)
     count_from_zero(axes)
-    axes.set_xlabel("time over the limit; target dashed")
+    axes.set_xlabel("time of a round / time of the limit (target: dashed line)")
 
 
 def draw_growth(axes: Axes, rows: Rows) -> None:
-    """Time per unit of work over its least, along every range."""
+    """Draw the time per unit of work over its least, along every range."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     names = list(dict.fromkeys(row["range"] for row in rows))
@@ -80,33 +81,33 @@ def draw_growth(axes: Axes, rows: Rows) -> None:
     axes.yaxis.set_major_locator(FixedLocator([1, 1.5, 2, 3, 5, 10, 20, 50, 100]))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("agents, dimension, chains, or neighbours of the hub")
-    axes.set_ylabel("time per unit of work\nover the least; target dashed")
+    axes.set_xlabel("number of agents, dimensions, chains, or neighbours of the hub")
+    axes.set_ylabel("time per unit of work /\nleast of its range (target: dashed)")
     put_legend(axes, columns=3)
 
 
 def draw_pooled(axes: Axes, rows: Rows) -> None:
-    """Effective draws per second."""
+    """Draw the effective draws per second of every method."""
     cases = list(dict.fromkeys(row["case"] for row in rows))
     methods = list(dict.fromkeys(row["method"] for row in rows))
     found = {(row["case"], row["method"]): row["draws_per_second"] for row in rows}
     draw_dots(axes, cases, {m: [found[case, m] for case in cases] for m in methods})
-    axes.set_xlabel("effective draws per second")
+    axes.set_xlabel("effective draws per second, worst agent and parameter")
 
 
 def draw_start(axes: Axes, rows: Rows) -> None:
-    """CPU seconds to the first draw."""
+    """Draw the CPU time to the first draw, in seconds."""
     names = [f"{row['sampler']}, {row['cache']}" for row in rows]
     draw_dots(axes, names, {"CPU time": [row["cpu_seconds"] for row in rows]})
     wanted = [MOST_SECONDS[row["cache"]] for row in rows]
     axes.plot(wanted, range(len(rows)), "|", color="0.4", markersize=18, label="target")
     count_from_zero(axes)
-    axes.set_xlabel("seconds of CPU time to the first draw")
+    axes.set_xlabel("CPU time to the first draw, s")
     put_legend(axes, columns=2)
 
 
 def draw_device(axes: Axes, rows: Rows) -> None:
-    """Agent-rounds per second on the GPU and on the CPU."""
+    """Draw the agent-rounds per second on the GPU and on the CPU."""
     labels = {"agent_rounds_per_second": "GPU", "cpu_agent_rounds_per_second": "CPU"}
     series = {label: [row[key] for row in rows] for key, label in labels.items()}
     draw_dots(axes, [f"{row['case']}, {row['dtype']}" for row in rows], series)
@@ -114,7 +115,7 @@ def draw_device(axes: Axes, rows: Rows) -> None:
 
 
 def draw_dots(axes: Axes, names: list[str], series: Mapping[str, list[float]]) -> None:
-    """A line for each name, with a dot of every series, on a logarithmic axis of whole decades."""
+    """Draw a line for each name, with a dot for every series, on a logarithmic axis."""
     from matplotlib.ticker import NullFormatter
 
     colours = (PALETTE[name] for name in ("blue", "orange", "green"))
@@ -132,15 +133,15 @@ def draw_dots(axes: Axes, names: list[str], series: Mapping[str, list[float]]) -
 
 
 def count_from_zero(axes: Axes) -> None:
-    """A linear axis with room at its end."""
+    """Make the horizontal axis linear, from zero to a little beyond the largest value."""
     axes.set_xscale("linear")
     axes.set_xlim(0, 1.1 * max(max(line.get_xdata()) for line in axes.lines))
 
 
 def put_legend(axes: Axes, columns: int) -> None:
-    """Between title and panel."""
-    place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.1}
-    axes.legend(frameon=False, ncols=columns, fontsize=10, borderpad=0.1, **place)
+    """Put a legend between the title of a panel and the panel."""
+    anchor = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.1}
+    axes.legend(frameon=False, ncols=columns, fontsize=10, borderpad=0.1, **anchor)
 
 
 PANELS = {

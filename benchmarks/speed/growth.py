@@ -46,22 +46,26 @@ COLUMNS = {
     "compile_seconds": ("compile s", ".1f"),
 }
 LARGEST_RISE = 1.5
+"""The target: the largest ratio of eq. (4)."""
 HUB_AGENTS, QUICK_HUB_AGENTS = 20_000, 300
+"""The agents of a graph with a hub, in a full and in a quick run."""
 TEXT = f"""\
-The time of a round divided by the work in it, along five ranges. The unit of work is an agent or
-a message along an edge (chains x (agents + 2 edges)); on complete graphs an agent, since one
-total serves everybody; along the dimension an entry of the agents' d x d matrices. `rise` is the
-largest time per unit over the least, from the size of the least on: smaller sizes do not fill
-the machine. Target: a rise of at most {LARGEST_RISE:g}. Bytes per agent are those of the agents'
-arrays and of the states of all chains. `a pass` is the time, by the same unit, in which adding one
-to all entries of an array moves as many bytes as a round on a ring has to, in the same run: what
-leaving the caches costs. Hubs: {HUB_AGENTS:,} agents in a power-law graph, of whom one has so
-many neighbours. Noise and output are the library's default."""
+The time of a round divided by the work in it, in nanoseconds per unit of work, as one size grows.
+There are five ranges of sizes. The unit of work is an agent or a message along an edge, so that a
+round has chains x (agents + 2 edges) units; on complete graphs it is an agent, since one total
+serves all of them; as the dimension d grows it is an entry of the agents' d x d matrices. `rise` is
+the largest time per unit divided by the least, counted from the size of the least on, because
+smaller sizes do not fill the machine. Target: a rise of at most {LARGEST_RISE:g}. `bytes per agent`
+counts the agents' arrays and the states of all chains. `a pass` is the time, per unit of work, of
+adding one to all entries of an array that makes the memory move as many bytes as a round on a ring
+has to: it shows what leaving the caches costs. `hubs` are power-law graphs of {HUB_AGENTS:,}
+agents, of whom one has as many neighbours as the column `size` says. Noise and output are the library's
+default."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """One size of a range: what is run there, and its unit of work."""
+class Setup:
+    """What is run at one size of a range, and how many units of work a round of it has."""
 
     problem: st.Problem
     network: st.Network
@@ -69,43 +73,43 @@ class Place:
     units: int
 
     @classmethod
-    def of_messages(cls, problem: st.Problem, network: st.Network, chains: int) -> Place:
-        """With the unit of eq. (1)."""
+    def of_messages(cls, problem: st.Problem, network: st.Network, chains: int) -> Setup:
+        """A setup with the unit of work of eq. (1)."""
         units = chains * (network.size + 2 * network.num_edges)
         return cls(problem, network, chains, units)
 
 
-def ring(agents: int) -> Place:
-    """One chain of a ring in two dimensions."""
-    return Place.of_messages(gaussian(agents, 2), st.Network.ring(agents), 1)
+def ring(agents: int) -> Setup:
+    """One chain on a ring, in two dimensions."""
+    return Setup.of_messages(gaussian(agents, 2), st.Network.ring(agents), 1)
 
 
-def replicas(chains: int) -> Place:
-    """Chains of a ring of 20 in two dimensions."""
-    return Place.of_messages(gaussian(20, 2), st.Network.ring(20), chains)
+def replicas(chains: int) -> Setup:
+    """Several chains on a ring of 20 agents, in two dimensions."""
+    return Setup.of_messages(gaussian(20, 2), st.Network.ring(20), chains)
 
 
-def hub(degree: int, agents: int = HUB_AGENTS) -> Place:
-    """One chain of a power-law graph in two dimensions, with a hub."""
-    return Place.of_messages(gaussian(agents, 2), with_hub(agents, degree), 1)
+def hub(degree: int, agents: int = HUB_AGENTS) -> Setup:
+    """One chain on a power-law graph with a hub of a given degree, in two dimensions."""
+    return Setup.of_messages(gaussian(agents, 2), with_hub(agents, degree), 1)
 
 
-def small_hub(degree: int) -> Place:
-    """The same in a small graph, for a trial."""
+def small_hub(degree: int) -> Setup:
+    """A hub in a small graph, for a quick run."""
     return hub(degree, QUICK_HUB_AGENTS)
 
 
-def complete(agents: int) -> Place:
-    """Ten chains of a complete graph in two dimensions, eq. (2)."""
-    return Place(gaussian(agents, 2), st.Network.complete(agents), 10, 10 * agents)
+def complete(agents: int) -> Setup:
+    """Ten chains on a complete graph, in two dimensions, with the unit of eq. (2)."""
+    return Setup(gaussian(agents, 2), st.Network.complete(agents), 10, 10 * agents)
 
 
-def dimension(dim: int) -> Place:
-    """Ten chains of a linear regression, 200 rows at each agent of a ring of 10, eq. (3)."""
-    return Place(linear_problem(10, 200, dim), st.Network.ring(10), 10, 10 * 10 * dim**2)
+def dimension(dim: int) -> Setup:
+    """Ten chains of a linear regression on a ring of 10 agents with 200 rows, unit of eq. (3)."""
+    return Setup(linear_problem(10, 200, dim), st.Network.ring(10), 10, 10 * 10 * dim**2)
 
 
-Range = tuple[Callable[[int], Place], Sequence[int]]
+Range = tuple[Callable[[int], Setup], Sequence[int]]
 RANGES: dict[str, Range] = {
     "rings": (ring, (100, 1000, 10_000, 100_000, 1_000_000)),
     "dimension": (dimension, (2, 5, 10, 20, 50, 100, 200, 500)),
@@ -123,35 +127,35 @@ QUICK_RANGES: dict[str, Range] = {
 
 
 def measure(settings: Settings) -> list[dict[str, Any]]:
-    """All sizes of all ranges."""
+    """Measure all sizes of all ranges."""
     ranges = QUICK_RANGES if settings.quick else RANGES
     return [row for name in ranges for row in along(name, *ranges[name], settings)]
 
 
 def along(
-    name: str, build: Callable[[int], Place], sizes: Sequence[int], settings: Settings
+    name: str, build: Callable[[int], Setup], sizes: Sequence[int], settings: Settings
 ) -> list[dict[str, Any]]:
-    """The rows of one range; the last has the rise."""
+    """The rows of one range; the last of them has the rise, eq. (4)."""
     rows = [row(name, size, build(size), settings) for size in sizes]
     rows[-1]["rise"] = rise([each["nanoseconds_per_unit"] for each in rows])
     rows[-1]["targets"] = {"rise": [None, LARGEST_RISE]}
     return rows
 
 
-def row(name: str, size: int, place: Place, settings: Settings) -> dict[str, Any]:
-    """One size."""
-    network = place.network
-    run = LibraryRun(place.problem, network, st.DADMMS(RHO), place.chains)
-    moved = bytes_of_a_round(network.size, place.chains, place.problem.dim, itemsize=8)
+def row(name: str, size: int, setup: Setup, settings: Settings) -> dict[str, Any]:
+    """Measure one size."""
+    network = setup.network
+    run = LibraryRun(setup.problem, network, st.DADMMS(RHO), setup.chains)
+    moved = bytes_of_a_round(network.size, setup.chains, setup.problem.dim, itemsize=8)
     passes = Passes(moved / 2)  # which it reads and writes
     laps = alternated({"ours": run, "pass": passes}, settings)
     seconds, passed = (typical(laps[each]).wall for each in ("ours", "pass"))
-    shape = {"agents": network.size, "edges": network.num_edges, "dim": place.problem.dim}
-    cells = {"range": name, "size": size, "chains": place.chains, "units": place.units}
+    shape = {"agents": network.size, "edges": network.num_edges, "dim": setup.problem.dim}
+    cells = {"range": name, "size": size, "chains": setup.chains, "units": setup.units}
     figures = {
         "seconds_per_round": seconds,
-        "nanoseconds_per_unit": 1e9 * seconds / place.units,
-        "pass_nanoseconds_per_unit": 1e9 * passed / place.units,
+        "nanoseconds_per_unit": 1e9 * seconds / setup.units,
+        "pass_nanoseconds_per_unit": 1e9 * passed / setup.units,
         "bytes_per_agent": run.bytes_per_agent,
         "compile_seconds": run.compile_seconds,
     }
@@ -159,6 +163,6 @@ def row(name: str, size: int, place: Place, settings: Settings) -> dict[str, Any
 
 
 def rise(costs: Sequence[float]) -> float:
-    """Eq. (4)."""
+    """How much the time per unit of work grows from its least on, eq. (4)."""
     least = int(np.argmin(costs))
     return max(costs[least:]) / costs[least]

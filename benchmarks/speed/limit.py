@@ -48,26 +48,34 @@ COLUMNS = {
     "slowest_iterations": ("of the slowest", ".2f"),
 }
 OVER_LIMIT, ITERATIONS = 2.0, 3.5
+"""The targets: the most times the limit, and the most Newton iterations of a proximal step."""
 TEXT = f"""\
-The cost of a round over the cost of only what it cannot avoid, in the same run. On quadratic
-potentials: drawing the same noise with the same generator, one sum over neighbours and one
-product of a matrix and a vector for every agent and chain. For the logistic regression: as many
-fused evaluations of gradient and Hessian as a proximal step takes Newton iterations (the mean
-over agents, chains and rounds; beside it that of the slowest agent and chain of a round, for
-whom all others wait). Of some ways to write this, the limit is the fastest. Targets: at
+The time of a round divided by the time of only what a round cannot avoid (the limit), measured in
+the same run. On quadratic potentials this is drawing the same noise with the same generator, one
+sum over neighbours and one product of a matrix and a vector for every agent and chain. For the
+logistic regression it is as many fused evaluations of gradient and Hessian as a proximal step takes
+Newton iterations: the mean over agents, chains and rounds. `of the slowest` are the iterations of
+the slowest agent and chain of a round, for which the remaining ones wait. The limit is the fastest
+of several ways to write this. Targets: at
 most {OVER_LIMIT:g} times the limit, and {ITERATIONS:g} Newton iterations or fewer."""
 LAWS = ("coherent", "private")
+"""The laws of the noise that are measured."""
 DRAWN = ("in place", "ahead", "ahead, in order")
+"""When the noise is drawn: in its round, or a round ahead, also in the order of memory."""
 SIZES = [(20, 100, 2), (100, 100, 2), (1000, 100, 8), (100_000, 1, 2)]
 QUICK_SIZES = [(20, 10, 2)]
+"""Agents, chains and dimension of quadratic potentials, in a full and in a quick run."""
 LOGISTIC_SIZES, QUICK_LOGISTIC_SIZES = [(20, 100), (100, 100)], [(5, 4)]
+"""Agents and chains of a logistic regression, in a full and in a quick run."""
 COUNTED_ROUNDS = 50
+"""Rounds before Newton iterations are counted, and rounds in which they are."""
 TINY = 1e-9
-"""A step that keeps the evaluations of a loop apart and the point where it is."""
+"""The length of a step that makes the evaluations of a loop depend on each other, so that the
+compiler leaves none out, and moves the point by next to nothing."""
 
 
 def measure(settings: Settings) -> list[dict[str, Any]]:
-    """Quadratic potentials of several sizes, then logistic ones."""
+    """Measure quadratic potentials of several sizes, then logistic regressions."""
     sizes = QUICK_SIZES if settings.quick else SIZES
     logistic = QUICK_LOGISTIC_SIZES if settings.quick else LOGISTIC_SIZES
     rows = [quadratic_row(*size, law, settings) for size in sizes for law in LAWS]
@@ -77,7 +85,7 @@ def measure(settings: Settings) -> list[dict[str, Any]]:
 def quadratic_row(
     agents: int, chains: int, dim: int, law: str, settings: Settings
 ) -> dict[str, Any]:
-    """A ring of Gaussian targets, against eq. (1)."""
+    """Time a ring of Gaussian targets against eq. (1)."""
     problem, network = gaussian(agents, dim), st.Network.ring(agents)
     sampler = st.DADMMS(RHO, noise=law, output="iterate")
     ours = LibraryRun(problem, network, sampler, chains)
@@ -95,7 +103,7 @@ def quadratic_row(
 
 
 def logistic_row(agents: int, chains: int, settings: Settings) -> dict[str, Any]:
-    """The paper's logistic regression on a ring, against eq. (2)."""
+    """Time the paper's logistic regression on a ring against eq. (2)."""
     regression, network = Regression.of("logistic", agents), st.Network.ring(agents)
     sampler = st.DADMMS(RHO, output="iterate")
     ours = LibraryRun(regression.problem, network, sampler, chains)
@@ -112,8 +120,8 @@ def logistic_row(agents: int, chains: int, settings: Settings) -> dict[str, Any]
 def compared(
     ours: LibraryRun, limits: dict[str, Run], each: float, settings: Settings
 ) -> dict[str, Any]:
-    """Sizes, times and the ratio to the fastest limit, of which a round needs `each`."""
-    chains, agents, dim = ours.flock.states.position.shape
+    """Sizes, times and the ratio to the fastest way; a round needs it `each` times."""
+    chains, agents, dim = ours.state.states.position.shape
     laps = alternated({"ours": ours} | limits, settings)
     fastest = min(limits, key=lambda way: typical(laps[way]).wall)
     return {
@@ -128,11 +136,15 @@ def compared(
 
 
 def newton_iterations(run: LibraryRun, rounds: int = COUNTED_ROUNDS) -> tuple[float, float]:
-    """Of the next rounds of a run: the mean, and the mean over rounds of the slowest."""
+    """Newton iterations in the next rounds of a run: of all agents and chains, and of the slowest.
+
+    The first number is the mean over agents, chains and rounds; the second is the mean over rounds
+    of the largest number in the round.
+    """
     fixed = (run.sampler, run.agents, run.wiring, run.keys)
     with jax.enable_x64(run.double):
-        indices = run.flock.round + 1 + jnp.arange(rounds)
-        iterations = np.asarray(_iterations(*fixed, run.flock.states, indices))
+        indices = run.state.round + 1 + jnp.arange(rounds)
+        iterations = np.asarray(_iterations(*fixed, run.state.states, indices))
     return float(iterations.mean()), float(iterations.max(axis=(1, 2)).mean())
 
 
@@ -147,7 +159,7 @@ def _iterations(sampler, agents, wiring, keys, states, indices):
 
 
 class Looped:
-    """`carry = work(*arrays, index, carry)` in a compiled loop, in double precision."""
+    """A compiled loop of `carry = work(*arrays, index, carry)`, in double precision."""
 
     def __init__(self, work: Callable[..., Any], arrays: tuple[Any, ...], carry: Any) -> None:
         @jax.jit
@@ -157,7 +169,7 @@ class Looped:
         self.loop, self.arrays, self.carry = loop, arrays, carry
 
     def __call__(self, rounds: int) -> None:
-        """Go on from where the last call ended."""
+        """Go on for so many rounds from where the last call ended."""
         with jax.enable_x64(True):
             self.carry = jax.block_until_ready(self.loop(self.arrays, self.carry, rounds))
 
@@ -175,16 +187,16 @@ def unavoidable_round(law, way, when, inverse, neighbours, keys, index, carry):
 
 
 def positions_and_noise(law: str, run: LibraryRun) -> tuple[jax.Array, jax.Array]:
-    """What `unavoidable_round` starts from."""
+    """The positions of a run and the noise of round 1, where `unavoidable_round` starts."""
     positions = positions_by_agent(run)
     with jax.enable_x64(True):
         return positions, noise(law, run.keys, 1, positions)
 
 
 def positions_by_agent(run: LibraryRun) -> jax.Array:
-    """Where a run is, (agent, dim, chain)."""
+    """The positions of a run, (agent, dim, chain)."""
     with jax.enable_x64(True):
-        return jnp.moveaxis(run.flock.states.position, 0, -1).copy()
+        return jnp.moveaxis(run.state.states.position, 0, -1).copy()
 
 
 def noise(law, keys, index, positions):

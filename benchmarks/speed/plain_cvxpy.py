@@ -1,4 +1,4 @@
-"""D-ADMMS the way of the published implementation: a CVXPY problem for every agent and round.
+"""D-ADMMS as in the published implementation: one CVXPY problem for every agent and round.
 
 Eqs. (1) and (2) of `plain_numpy` written down as they stand, for one chain: chains would follow one
 another, so that an agent-round costs the same whatever their number.
@@ -18,7 +18,7 @@ from .problems import Regression
 
 
 class CvxpyRun:
-    """One chain of a network, advanced by hand from positions (agent, dim)."""
+    """One chain of a network, advanced round by round from positions (agent, dim)."""
 
     def __init__(
         self,
@@ -33,21 +33,21 @@ class CvxpyRun:
         self.position, self.dual = start, np.zeros_like(start)
 
     def __call__(self, rounds: int) -> None:
-        """Go on from where the last call ended."""
+        """Go on for so many rounds from where the last call ended."""
         for _ in range(rounds):
             self.turn()
 
     def turn(self) -> None:
-        """One round."""
+        """Do one round."""
         self.round += 1
         slopes = self.dual + self.noise(self.round)[:, 0]
         self.position = np.array([self.solved(i, slope) for i, slope in enumerate(slopes)])
-        for agent, others in enumerate(self.neighbours):
-            apart = self.position[agent] - self.position[others]
-            self.dual[agent] += self.rho * apart.sum(axis=0)  # (2)
+        for agent, neighbours in enumerate(self.neighbours):
+            differences = self.position[agent] - self.position[neighbours]
+            self.dual[agent] += self.rho * differences.sum(axis=0)  # (2)
 
     def solved(self, agent: int, slope: np.ndarray) -> np.ndarray:
-        """Eq. (1) of one agent."""
+        """The new position of one agent, eq. (1)."""
         x = cvxpy.Variable(self.position.shape[1])
         midpoints = (self.position[agent] + self.position[self.neighbours[agent]]) / 2
         penalty = sum(cvxpy.sum_squares(x - midpoint) for midpoint in midpoints)
@@ -56,7 +56,7 @@ class CvxpyRun:
         return x.value
 
     def potential(self, agent: int, x: Any) -> Any:
-        """f_i."""
+        """The potential f_i of one agent, as an expression of CVXPY."""
         data = self.regression
         eta, y = data.x[agent] @ x, data.y[agent]
         prior = 0.5 * data.prior_curvature * cvxpy.sum_squares(x)

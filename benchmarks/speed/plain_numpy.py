@@ -20,20 +20,23 @@ import starlings as st
 from .problems import Regression
 
 Noise = Callable[[int], np.ndarray]
-"""The number of a round, from 1 -> n_i of all agents and chains, (agent, chain, dim)."""
+"""Maps the number of a round, from 1 on, to n_i of all agents and chains, (agent, chain, dim)."""
 Proximal = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""(l, start) -> argmin_x f_i(x) + (c/2) |x|^2 - l'x, everything (agent, chain, dim)."""
+"""Maps l and a start to argmin_x f_i(x) + (c/2) |x|^2 - l'x; all arrays are (agent, chain, dim)."""
 DENSE_SIZE = 32
-"""Up to so many agents a dense product is faster than a sparse one."""
+"""The most agents for which a dense product with the adjacency matrix is used: it is faster."""
 TOLERANCE = 1e-8
+"""Newton's method ends when every Newton decrement is below this."""
 SAFE_DECREMENT = 0.1
-"""Below it a full Newton step need not be checked."""
+"""The Newton decrement below which a full step is taken without a check of the objective."""
 ROUNDING = 1e-12
+"""The relative error of a computed objective."""
 MOST_ITERATIONS = 200
+"""Newton iterations after which the search is given up."""
 
 
 class NumpyRun:
-    """All chains of a network, advanced by hand from positions (agent, chain, dim)."""
+    """All chains of a network, advanced round by round from positions (agent, chain, dim)."""
 
     def __init__(
         self,
@@ -52,12 +55,12 @@ class NumpyRun:
         self.received = self.neighbour_sum(start)
 
     def __call__(self, rounds: int) -> None:
-        """Go on from where the last call ended."""
+        """Go on for so many rounds from where the last call ended."""
         for _ in range(rounds):
             self.turn()
 
     def turn(self) -> None:
-        """One round."""
+        """Do one round."""
         self.round += 1
         halfway = self.rho * (self.degrees * self.position + self.received)
         linear = halfway - self.dual - self.noise(self.round)
@@ -66,7 +69,7 @@ class NumpyRun:
         self.dual = self.dual + self.rho * (self.degrees * self.position - self.received)  # (2)
 
     def neighbour_sum(self, positions: np.ndarray) -> np.ndarray:
-        """sum_j x_j."""
+        """The sum over neighbours, sum_j x_j, for every agent."""
         return (self.links @ positions.reshape(len(positions), -1)).reshape(positions.shape)
 
 

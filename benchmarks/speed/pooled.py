@@ -47,34 +47,42 @@ COLUMNS = {
     "compile_seconds": ("compile s", ".1f"),
 }
 CHAINS, DRAWS, WARMUP = 16, 400, 500
+"""Chains of both methods, draws of each chain, and steps of warm-up of NUTS."""
 BURN_IN = 100
+"""Rounds of burn-in of the network, in cycles of its sampler."""
 TEXT = f"""\
-What a user would pick who may pool the rows: NUTS by BlackJAX with the same number of chains,
-{CHAINS}. Preparation is tuning by the agents, or the {WARMUP} steps of Stan's windows; effective
-draws (bulk, of the worst agent and parameter) per second are after it, burn-in of the network
-included, with what was compiled before. A gradient is one pass over all rows: a round of the
+Users who may pool the rows would choose NUTS: here it is by BlackJAX, with the same number of
+chains, {CHAINS}. `preparation` is tuning by the agents, or the {WARMUP} warm-up steps of NUTS in
+Stan's windows. `effective draws` are bulk effective sample sizes of the worst agent and parameter;
+`per second` divides them by the time of sampling, in which the burn-in of the network is included
+and compiling is not. `per gradient` divides them by the passes over all rows: a round of the
 network counts one for every Newton iteration, NUTS one for every leapfrog step. All agents are
 simulated on this one machine.
 
-Take NUTS where rows may be pooled on one machine: a few gradients make a nearly independent draw,
-and no step biases it. Take the network where rows have to stay where they are, or where every site
-should have the draws: an independent draw takes a dozen rounds or more, with a proximal step of
-every agent in each, and the table has the price."""
+Use NUTS where rows may be pooled on one machine: a few gradients make a nearly independent draw,
+and no step size biases it. Use the network where rows have to stay at their sites, or where every
+site should have the draws. An independent draw then takes a dozen rounds or more, with a proximal
+step of every agent in each; the table shows what that costs."""
 QUICK_DRAWS = 50
+"""Draws of each chain in a quick run."""
 AGENTS = 20
+"""Agents of the ring."""
 
 Draw = Callable[[int], tuple[np.ndarray, Callable[[], float]]]
-"""seed -> draws (chain, draw, ...), and what counts their gradients when the clock has stopped."""
+"""Maps a seed to draws (chain, draw, ...) and a function that counts their gradients.
+
+The function is called after the clock has stopped.
+"""
 
 
 def measure(settings: Settings) -> list[dict[str, Any]]:
-    """Both methods on every case."""
+    """Measure both methods on every case."""
     cases = ["linear"] if settings.quick else list(CASES)
     return [row for name in cases for row in both(name, settings)]
 
 
 def both(name: str, settings: Settings) -> list[dict[str, Any]]:
-    """The network and NUTS on one case, in turns."""
+    """Time the network and NUTS on one case, in turns."""
     problem = CASES[name]()
     draws = QUICK_DRAWS if settings.quick else DRAWS
     methods = {"starlings": partial(prepare_network, problem, draws)}
@@ -88,7 +96,7 @@ def both(name: str, settings: Settings) -> list[dict[str, Any]]:
 
 
 def trial(prepare: Callable[[int], Draw], seed: int) -> dict[str, float]:
-    """Prepare and draw once."""
+    """Prepare and draw once, and time both."""
     began = time.perf_counter()
     draw = prepare(seed)
     ready = time.perf_counter()
@@ -106,20 +114,20 @@ def trial(prepare: Callable[[int], Draw], seed: int) -> dict[str, float]:
 
 
 def summary(trials: list[dict[str, float]]) -> dict[str, float]:
-    """Medians of all trials but the first, which compiled."""
-    first, *others = trials
-    figures = {key: median(one[key] for one in others) for key in first}
+    """Medians of all trials but the first, which also compiled."""
+    first, *later = trials
+    figures = {key: median(one[key] for one in later) for key in first}
     spent = [key for key in first if key.endswith("_seconds")]
     compiling = sum(first[key] - figures[key] for key in spent)
     return figures | {"compile_seconds": max(0.0, compiling)}
 
 
 def prepare_network(problem: st.Problem, draws: int, seed: int) -> Draw:
-    """Tuning by the agents of a ring, as `starlings.sample` does it, and eq. (1)."""
+    """Let the agents of a ring tune themselves, as in `starlings.sample`; gradients by eq. (1)."""
     network = st.Network.ring(problem.num_agents).matched_to(problem.sites)
     tuning = refine(problem, tune(problem, network), network, seed)
     moved, sampler = tuning.problem(problem), tuning.sampler
-    cycle = getattr(sampler, "cycle", 1)
+    cycle = sampler.cycle
     thin = cycle * max(1, round(tuning.predicted_rounds_per_draw / 2 / cycle))
     burn_in = BURN_IN * cycle
 
@@ -136,7 +144,7 @@ def prepare_network(problem: st.Problem, draws: int, seed: int) -> Draw:
 
 
 def prepare_nuts(problem: st.Problem, draws: int, seed: int) -> Draw:
-    """Stan's windows from the mode, and eq. (2)."""
+    """Adapt NUTS by Stan's windows, starting at the mode; gradients by eq. (2)."""
     pooled = problem.pooled()
     with jax.enable_x64(True):
         agent = jax.tree.map(lambda stack: stack[0], pooled.agents())

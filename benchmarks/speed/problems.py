@@ -18,7 +18,9 @@ from starlings.research.paper.data import (
 RHO = 5.0
 """The paper's penalty."""
 ROWS_EACH = 50
+"""Rows of each agent."""
 FAMILIES = ("linear", "logistic")
+"""The two regressions."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,13 @@ class Regression:
     family: str
     problem: st.Problem
     x: np.ndarray
-    """(agent, row, dim)."""
+    """Covariates, (agent, row, dim)."""
     y: np.ndarray
-    """(agent, row)."""
+    """Outcomes, (agent, row)."""
 
     @classmethod
     def of(cls, family: str, agents: int) -> Regression:
-        """One of `FAMILIES`, divided among so many agents."""
+        """One of `FAMILIES`, with the rows divided among so many agents."""
         linear = family == "linear"
         problem = linear_problem(agents, ROWS_EACH) if linear else logistic_problem(agents)
         x, y = (np.stack([shard[c] for shard in problem.shards.values()]) for c in "xy")
@@ -42,12 +44,12 @@ class Regression:
 
     @property
     def prior_curvature(self) -> float:
-        """Of one agent's share of the prior."""
+        """The curvature of one agent's share of the prior: its share of 1 / variance."""
         return 1 / (PRIOR_VAR * len(self.x))
 
     @property
     def noise_variance(self) -> float:
-        """Of an outcome of the linear regression."""
+        """The variance of an outcome, given its row, in the linear regression."""
         return NOISE_STD**2
 
 

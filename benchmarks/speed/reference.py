@@ -1,4 +1,4 @@
-"""Against the reference way: agent-rounds per second of the library, of NumPy and of CVXPY.
+"""Against plain implementations: agent-rounds per second of the library, of NumPy and of CVXPY.
 
 All three do D-ADMMS on the same rows (see `plain_numpy` for the equations). One agent-round is one
 agent of one chain in one round:
@@ -19,7 +19,7 @@ from .plain_numpy import NumpyRun, noise_of
 from .problems import FAMILIES, RHO, Regression
 from .timing import LibraryRun, Run, Settings, alternated, median_ratio, typical
 
-TITLE = "Against the reference way"
+TITLE = "Against plain implementations"
 COLUMNS = {
     "family": ("regression", "s"),
     "graph": ("graph", "s"),
@@ -35,17 +35,22 @@ COLUMNS = {
     "compile_seconds": ("compile s", ".1f"),
 }
 OVER_CVXPY = {"linear": 20_000, "logistic": 2_000}
+"""The targets: times as many agent-rounds per second as CVXPY."""
 TEXT = f"""\
-The published implementation solves one CVXPY problem for every agent, chain and round. The
-columns are agent-rounds per second: of this library, of the same algorithm written with NumPy
-arrays over all agents and chains, and of a transcription with CVXPY (solver Clarabel), of which
-one chain is timed since its chains follow one another. JAX uses all cores, NumPy and CVXPY one.
-The law `paper` is the published noise, drawn by every agent; `coherent` is the library's
-default. Targets: {OVER_CVXPY["linear"]:,} times CVXPY on the linear and
-{OVER_CVXPY["logistic"]:,} times on the logistic regression with 100 chains of a ring of 20 under
-the published law, and never slower than NumPy."""
-TARGET_PLACE = ("ring", "paper", 20, 100)
+The published implementation solves one CVXPY problem for every agent, chain and round. An
+agent-round is one agent of one chain in one round. The columns `starlings`, `NumPy` and `CVXPY`
+are agent-rounds per second: of this library, of the same algorithm written with NumPy arrays over
+all agents and chains, and of a transcription with CVXPY (solver Clarabel), of which one chain is
+timed since its chains follow one another. `CVXPY, CPU ms` is CPU time in milliseconds for one
+agent-round; `over NumPy` and `over CVXPY` are how many times as fast starlings is. JAX uses all
+cores, NumPy and CVXPY one. The noise `paper` is the published one, drawn by every agent;
+`coherent` is the library's default. Targets: {OVER_CVXPY["linear"]:,} times CVXPY on the linear and
+{OVER_CVXPY["logistic"]:,} times on the logistic regression with 100 chains of a ring of 20 and the
+published noise, and never slower than NumPy."""
+TARGET_SETTING = ("ring", "paper", 20, 100)
+"""The graph, noise, agents and chains at which `OVER_CVXPY` is wanted."""
 LAWS = ("paper", "coherent")
+"""The laws of the noise that are measured."""
 SIZES = [("ring", agents, chains) for agents in (5, 20, 100) for chains in (1, 100)]
 SIZES.append(("complete", 20, 100))
 QUICK_SIZES = [("ring", 5, 1), ("ring", 20, 100)]
@@ -53,16 +58,16 @@ GRAPHS = {"ring": st.Network.ring, "complete": st.Network.complete}
 
 
 def measure(settings: Settings) -> list[dict[str, Any]]:
-    """A row for every regression, size and law."""
+    """Measure every regression, size and law of the noise."""
     sizes = QUICK_SIZES if settings.quick else SIZES
-    places = product(FAMILIES, sizes, LAWS)
-    return [row(family, *size, law, settings) for family, size, law in places]
+    cases = product(FAMILIES, sizes, LAWS)
+    return [row(family, *size, law, settings) for family, size, law in cases]
 
 
 def row(
     family: str, graph: str, agents: int, chains: int, law: str, settings: Settings
 ) -> dict[str, Any]:
-    """The three ways on one problem, in turns."""
+    """Time the three implementations on one problem, in turns."""
     from .plain_cvxpy import CvxpyRun
 
     regression, network = Regression.of(family, agents), GRAPHS[graph](agents)
@@ -93,8 +98,8 @@ def row(
 def targets(
     family: str, graph: str, law: str, agents: int, chains: int
 ) -> dict[str, list[float | None]]:
-    """Never slower than NumPy, and far ahead of CVXPY at the paper's size."""
+    """The targets of a row: never slower than NumPy, and `OVER_CVXPY` at the paper's size."""
     wanted: dict[str, list[float | None]] = {"over_numpy": [1.0, None]}
-    if (graph, law, agents, chains) == TARGET_PLACE:
+    if (graph, law, agents, chains) == TARGET_SETTING:
         wanted["over_cvxpy"] = [OVER_CVXPY[family], None]
     return wanted

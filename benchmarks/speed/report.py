@@ -1,4 +1,4 @@
-"""The results for people: tables with a star where a target is missed, and the page."""
+"""The results as tables, with a star where a target is missed, and as a page."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ PARTS: dict[str, ModuleType] = {
     "device": device,
 }
 ON_DEVICE = {"cpu": ("reference", "limit", "growth", "pooled", "start"), "gpu": ("device",)}
-"""What is measured where."""
+"""The parts that are measured on each kind of device."""
 WIDTH = 100
+"""Characters of a line of the page."""
 PAGE = """# Speed
 
 Made by `python -m benchmarks speed --page docs/speed.md`; the table of the GPU by the same with
 `--device gpu`.
 
-Every ratio compares two things that took turns in one process on one machine, and is the median
-over the repeats; times are medians too, and compiling is apart. A round is one between two draws:
-to record a draw, and to look whether an agent has diverged, takes a pass over all positions more.
-Numbers are float64 unless a table says otherwise. A star marks a missed target.
+Every ratio compares two programs that took turns in one process on one machine, and is the median
+over the repeats. Times are medians over the repeats too; compiling is not in them, and has a column
+of its own (`compile s`, in seconds). A round is one between two draws: a round in which a draw is
+recorded, and the agents are checked for divergence, takes one more pass over all positions. Numbers
+are float64 unless a table says otherwise. A star marks a missed target.
 
 ![Speed at a glance](images/speed.png)
 
@@ -41,7 +43,7 @@ Numbers are float64 unless a table says otherwise. A star marks a missed target.
 
 
 def missed_targets(row: Mapping[str, Any]) -> list[str]:
-    """The figures of a row that are outside their targets, [least, most] with None for no end."""
+    """The figures of a row outside their targets, [least, most] with None for no limit."""
     return [key for key, ends in row.get("targets", {}).items() if not _within(row[key], *ends)]
 
 
@@ -50,7 +52,7 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
 
 
 def table(name: str, part: Part) -> Grid:
-    """All rows of one part."""
+    """The table of one part."""
     columns = PARTS[name].COLUMNS
     words = sum(format_ == "s" for _, format_ in columns.values())
     cells = [[_cell(row, key, columns[key][1]) for key in columns] for row in part["rows"]]
@@ -66,21 +68,20 @@ def _cell(row: Mapping[str, Any], key: str, format_: str) -> str:
 
 
 def console_tables(parts: Mapping[str, Part], console: Console) -> None:
-    """Print everything there is."""
+    """Print the tables of all parts that were measured."""
     for name in PARTS:
         if name in parts:
             console.print(table(name, parts[name]).rich())
 
 
 def page_text(parts: Mapping[str, Part]) -> str:
-    """What is measured, the tables, and what became of the targets."""
-    there = [name for name in PARTS if name in parts]
-    sections = [section(name, parts[name]) for name in there]
+    """The page: what is measured, the tables, and how many targets are met."""
+    sections = [section(name, parts[name]) for name in PARTS if name in parts]
     return "\n".join([PAGE.format(verdict=verdict(parts)), *sections])
 
 
 def section(name: str, part: Part) -> str:
-    """One part of the page."""
+    """The section of one part."""
     module = PARTS[name]
     grid = table(name, part).markdown().partition("\n\n")[2]
     text = "\n\n".join(fill(paragraph, WIDTH) for paragraph in module.TEXT.split("\n\n"))
@@ -88,13 +89,13 @@ def section(name: str, part: Part) -> str:
 
 
 def provenance(part: Part) -> str:
-    """Where and how a part was measured."""
+    """A sentence about where and how a part was measured."""
     trial = " A quick trial: sizes are too small to judge by." if part["quick"] else ""
     return f"Measured on: {part['machine']}. Repeats: {part['repeats']}.{trial}"
 
 
 def verdict(parts: Mapping[str, Part]) -> str:
-    """How many targets are met."""
+    """A sentence about how many targets are met."""
     rows = [row for part in parts.values() for row in part["rows"]]
     count = sum(len(row.get("targets", {})) for row in rows)
     missed = sum(len(missed_targets(row)) for row in rows)

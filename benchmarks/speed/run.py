@@ -1,4 +1,4 @@
-"""Every part of the benchmark of speed: `python -m benchmarks speed`."""
+"""Measure the parts of the benchmark of speed, and show them: `python -m benchmarks speed`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from .results import SpeedFile
 from .timing import Settings
 
 FILES = {"cpu": "speed.json", "gpu": "speed-gpu.json"}
+"""The results file of each kind of device."""
 NOTHING = "none"
-"""In place of parts: only tables, figure and page of what was measured before."""
+"""The value of `parts` for which nothing is measured, and earlier results are shown."""
 
 
 def run(
@@ -36,14 +37,14 @@ def run(
     """Measure, print the tables, and draw the figure.
 
     Args:
-        output: the folder of results and figure, made if it is not there.
-        parts: names between commas; all of the device if None, and no new ones if "none".
+        output: the folder of results and figure, made if it does not exist.
+        parts: names separated by commas; all of the device if None, and no new ones if "none".
         device: "cpu", or "gpu" for the part that needs one; each has its own results file, and
             the page shows both.
-        repeats: of every measurement.
+        repeats: how often every measurement is repeated.
         quick: small sizes, to try the benchmark itself.
         page: a Markdown file to write; the figure goes to the folder images beside it.
-        progress: lines on stderr; by default where there is a terminal.
+        progress: whether to print lines on stderr; None for only on a terminal.
     """
     check_choice(tuple(ON_DEVICE), device=device)
     check_count(1, repeats=repeats)
@@ -65,15 +66,17 @@ def run(
 
 
 def first_device(kind: str) -> jax.Device:
-    """The first device of a kind."""
+    """The first device of a kind, such as "gpu"."""
     try:
         return jax.devices(kind)[0]
     except RuntimeError:
-        raise ValueError(f"`device` is {kind!r}, but JAX sees none on this machine.") from None
+        raise ValueError(
+            f"`device` is {kind!r}, but JAX finds none on this machine; use 'cpu'."
+        ) from None
 
 
 def illustrate(output: Path, page: Path | None) -> None:
-    """Figure and page of everything that was ever measured into this folder."""
+    """Draw the figure, and write the page, of everything that was measured into this folder."""
     from starlings.results.plots import save_figure
 
     from .figure import overview

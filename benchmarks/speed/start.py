@@ -1,4 +1,4 @@
-"""Start: CPU time from `import starlings` to the first draw, in a fresh process.
+"""The start: CPU time from `import starlings` to the first draw, in a fresh process.
 
 Cold, with an empty folder for compiled programs, and warm, with the folder that a cold start left.
 """
@@ -24,11 +24,13 @@ COLUMNS = {
     "wall_seconds": ("wall, s", ".2f"),
 }
 MOST_SECONDS = {"cold": 6.0, "warm": 3.0}
+"""The targets: the most seconds of CPU time."""
 TEXT = f"""\
 CPU and wall time from `import starlings` to the first draw of a linear regression at five agents
 on a ring, in a fresh process: cold, with an empty compilation cache, and warm, with the cache
-that a cold start left. With `DADMMS(5.0)` given, or with nothing set, where the agents tune
-themselves first. Targets: {MOST_SECONDS["cold"]:g} s of CPU time cold, {MOST_SECONDS["warm"]:g}
+that a cold start left. The cache is the one that the command `starlings` uses. The sampler is
+`given`, `DADMMS(5.0)`, or `tuned`: then nothing is set, and the agents tune themselves first.
+Targets: {MOST_SECONDS["cold"]:g} s of CPU time cold, {MOST_SECONDS["warm"]:g}
 s warm."""
 SAMPLERS = {"given": "st.DADMMS(5.0)", "tuned": "None"}
 FIRST_DRAW = """
@@ -50,14 +52,14 @@ print(json.dumps([time.process_time() - cpu, time.perf_counter() - wall]))
 
 
 def measure(settings: Settings) -> list[dict[str, Any]]:
-    """Cold and warm starts of each sampler."""
+    """Measure cold and warm starts with each sampler."""
     samplers = ["given"] if settings.quick else list(SAMPLERS)
     repeats = 1 if settings.quick else settings.repeats
     return [row for name in samplers for row in starts(name, repeats)]
 
 
 def starts(name: str, repeats: int) -> list[dict[str, Any]]:
-    """Pairs of a cold start and the warm one after it."""
+    """The rows of one sampler: pairs of a cold start and the warm one after it."""
     pairs = [pair(SAMPLERS[name]) for _ in range(repeats)]
     return [row(name, cache, [one[cache] for one in pairs]) for cache in MOST_SECONDS]
 
@@ -70,7 +72,7 @@ def row(name: str, cache: str, times: list[list[float]]) -> dict[str, Any]:
 
 
 def pair(sampler: str) -> dict[str, list[float]]:
-    """CPU and wall seconds of a cold start, and of a warm one with the same cache."""
+    """Seconds of CPU and of wall time of a cold start, and of a warm one with the same cache."""
     with tempfile.TemporaryDirectory() as folder:
         known = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
         environment = known | {"STARLINGS_CACHE": folder}
@@ -78,7 +80,7 @@ def pair(sampler: str) -> dict[str, list[float]]:
 
 
 def first_draw(sampler: str, environment: Mapping[str, str]) -> list[float]:
-    """Run one child; its last line has the times."""
+    """Run a fresh process; the last line that it prints has the seconds of CPU and wall time."""
     command = [sys.executable, "-c", FIRST_DRAW.format(sampler=sampler)]
     child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if child.returncode:

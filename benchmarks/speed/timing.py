@@ -1,8 +1,8 @@
-"""What is timed and how: a run is called with a number of rounds, and blocks until they are done.
+"""How rounds are timed: a run is called with a number of rounds, and returns when they are done.
 
 Competitors take turns inside the repeats (A, B, A, B, ...), so that a disturbance of the machine
 hits both of them, and a ratio is the median of the ratios of such pairs. Compiling comes before all
-repeats and is reported apart:
+repeats and is reported in a column of its own:
 
     compile = (first call, one round) - (second call, one round)                               (1)
 """
@@ -26,10 +26,11 @@ from starlings.runtime import loop
 from starlings.sampling import start_positions
 
 Run = Callable[[int], None]
-"""Do so many rounds, and wait for them."""
+"""Does so many rounds, and returns when they are done."""
 MOST_ROUNDS = 2**20
+"""The most rounds of one repeat."""
 LIMIT = 1e9
-"""Of a coordinate, as in `loop.run`."""
+"""The absolute value of a coordinate above which a chain has diverged, as in `loop.run`."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +43,20 @@ class Settings:
 
     @property
     def seconds(self) -> float:
-        """That one repeat should last."""
+        """How many seconds one repeat should last."""
         return 0.01 if self.quick else 0.25
 
 
 class Lap(NamedTuple):
-    """Seconds of one round."""
+    """Seconds of one round, averaged over one repeat."""
 
     wall: float
     cpu: float
-    """Of all threads together."""
+    """CPU time of all threads together."""
 
 
 class LibraryRun:
-    """A run of the library as `loop.run` makes it, advanced by hand."""
+    """A run of the library as in `loop.run`, advanced by so many rounds at a call."""
 
     def __init__(
         self,
@@ -74,27 +75,27 @@ class LibraryRun:
             self.keys = chain_keys(seed, chains, network.size)
             self.wiring = loop.Wiring.of(network, np.dtype(dtype))
             start = start_positions(problem, sampler, None, chains, seed, np.dtype(dtype))
-            self.flock = loop.start(sampler, self.agents, start, self.keys)
+            self.state = loop.start(sampler, self.agents, start, self.keys)
         first, second = lap(self, 1), lap(self, 1)
         self.compile_seconds = max(0.0, first.wall - second.wall)  # (1)
 
     def __call__(self, rounds: int) -> None:
-        """Go on from where the last call ended."""
+        """Go on for so many rounds from where the last call ended."""
         fixed = (self.sampler, self.agents, self.wiring, self.keys, LIMIT)
         with jax.enable_x64(self.double):
-            self.flock, record = loop.advance(*fixed, self.flock, 1, rounds, capacity=1)
-            jax.block_until_ready((self.flock, record))
+            self.state, record = loop.advance(*fixed, self.state, 1, rounds, capacity=1)
+            jax.block_until_ready((self.state, record))
 
     @property
     def bytes_per_agent(self) -> float:
-        """Of the agents' arrays and of the states of all chains."""
-        states = self.flock.states
+        """Bytes of the agents' arrays and of the states of all chains, for each agent."""
+        states = self.state.states
         arrays = jax.tree.leaves((self.agents, states))
         return sum(array.nbytes for array in arrays) / states.position.shape[1]
 
 
 def lap(run: Run, rounds: int) -> Lap:
-    """One call."""
+    """Time one call."""
     wall, cpu = time.perf_counter(), time.process_time()
     run(rounds)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -102,7 +103,7 @@ def lap(run: Run, rounds: int) -> Lap:
 
 
 def enough_rounds(run: Run, seconds: float) -> int:
-    """How many rounds last about so long; they are done on the way, and warm the run up."""
+    """How many rounds last about so many seconds; trying it out also warms the run up."""
     run(1)  # may compile
     rounds = 1
     while (took := rounds * lap(run, rounds).wall) < seconds / 4 and rounds < MOST_ROUNDS:
@@ -111,7 +112,7 @@ def enough_rounds(run: Run, seconds: float) -> int:
 
 
 def alternated(runs: Mapping[str, Run], settings: Settings) -> dict[str, list[Lap]]:
-    """The laps of all competitors, who take turns."""
+    """The laps of all runs, which take turns."""
     rounds = {name: enough_rounds(run, settings.seconds) for name, run in runs.items()}
     laps: dict[str, list[Lap]] = {name: [] for name in runs}
     for _ in range(settings.repeats):
@@ -121,24 +122,24 @@ def alternated(runs: Mapping[str, Run], settings: Settings) -> dict[str, list[La
 
 
 def typical(laps: list[Lap]) -> Lap:
-    """Medians."""
+    """The medians of wall and CPU time."""
     return Lap(*(median(column) for column in zip(*laps, strict=True)))
 
 
 def median_ratio(slower: list[Lap], faster: list[Lap]) -> float:
-    """Of the wall times of laps that were neighbours in time."""
+    """The median ratio of the wall times of laps that followed one another."""
     return median(slow.wall / fast.wall for slow, fast in zip(slower, faster, strict=True))
 
 
 class Passes:
-    """Some bytes read and written, again and again."""
+    """An array of some bytes that is read and written again and again."""
 
     def __init__(self, size: float) -> None:
         with jax.enable_x64(True):
             self.array = jnp.zeros(max(1, round(size / 8)))
 
     def __call__(self, rounds: int) -> None:
-        """So many passes."""
+        """Do so many passes over the array."""
         with jax.enable_x64(True):
             self.array = jax.block_until_ready(_passed(self.array, rounds))
 

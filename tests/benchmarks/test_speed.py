@@ -102,12 +102,12 @@ def test_a_dense_and_a_sparse_sum_over_neighbours_agree(monkeypatch):
 def test_what_is_timed_is_what_a_run_does():
     problem, network = problems.gaussian(AGENTS, 2), st.Network.ring(AGENTS)
     run = timing.LibraryRun(problem, network, st.DADMMS(5.0), CHAINS, seed=SEED)
-    done = int(run.flock.round)
+    done = int(run.state.round)
     run(3)
-    assert int(run.flock.round) == done + 3
+    assert int(run.state.round) == done + 3
     size = {"draws": 1, "chains": CHAINS, "burn_in": done + 2, "seed": SEED, "check": False}
     drawn = st.sample(problem, network, st.DADMMS(5.0, output="iterate"), **size).posterior["x"]
-    np.testing.assert_allclose(run.flock.states.position, drawn.to_numpy()[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(run.state.states.position, drawn.to_numpy()[:, 0], rtol=1e-12)
     assert run.bytes_per_agent >= 8 * (2 * CHAINS * 2 + 2 * 2)  # states, and a matrix at least
 
 
