@@ -9,8 +9,7 @@ mean and standard deviation:
 With n effective draws (of the worst agent and parameter, bulk, by ArviZ) they are about
 1 / sqrt(n) by chance, even where the law is right. Rounds, bytes and milliseconds are per effective
 draw, without tuning and burn-in: rounds of one replica of the network, bytes that all its agents
-send together,
-and milliseconds of one process that simulates all agents of many replicas at once.
+send together, and milliseconds of one process that simulates all agents of many replicas at once.
 
 The exact answer of a posterior that is not Gaussian is an average over points z of a t distribution
 in the tuned coordinates, weighted by exp(-F(z)) / t(z).                                       (2)

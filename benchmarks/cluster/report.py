@@ -84,7 +84,8 @@ it by the least that has to be sent (every message once to each process that rec
 is the memory of agents and chains at the largest process, and `resident` all memory of that
 process: in the smallest study it is Python, JAX and its compiler. Targets: {SPEED_UP:g} times
 as fast on 2 processes where a round takes over {1e3 * LONG_ROUND:g} ms, and at most
-{EXCHANGE_MICROSECONDS:g} µs for the exchange of a small cut (up to {SMALL_CUT} links) on 2 processes."""
+{EXCHANGE_MICROSECONDS:g} µs for the exchange of a small cut (up to {SMALL_CUT} links) on 2
+processes."""
 WEAK_TEXT = f"""\
 The number of agents grows with the number of processes. `efficiency` is the time of a round on one
 process, divided by the time on several with as many agents each. Target: {EFFICIENCY:g} on 2

@@ -59,8 +59,8 @@ smaller sizes do not fill the machine. Target: a rise of at most {LARGEST_RISE:g
 counts the agents' arrays and the states of all chains. `a pass` is the time, per unit of work, of
 adding one to all entries of an array that makes the memory move as many bytes as a round on a ring
 has to: it shows what leaving the caches costs. `hubs` are power-law graphs of {HUB_AGENTS:,}
-agents, of whom one has as many neighbours as the column `size` says. Noise and output are the library's
-default."""
+agents, of whom one has as many neighbours as the column `size` says. Noise and output are the
+library's default."""
 
 
 @dataclass(frozen=True)
