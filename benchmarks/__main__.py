@@ -7,7 +7,6 @@ benchmark turns the compilation cache on, since some of them measure compilation
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ from typing import Annotated
 import typer
 
 from starlings.cli.application import Quiet, count_option, ends_in_one_line, run
+from starlings.system.extras import check_installed
 
 app = typer.Typer(
     help="Measure how fast starlings is, and how right.",
@@ -149,14 +149,9 @@ def versions(
     run(other, cases=cases, turns=turns, progress=not quiet)
 
 
-def _require(extra: str, *modules: str) -> None:
-    """Raise where one of the modules that an extra installs is missing."""
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ImportError(
-            f"this benchmark needs {', '.join(missing)}; install with "
-            f"`pip install --editable '.[{extra}]'`."
-        )
+def _require(extra: str, *packages: str) -> None:
+    """Raise where one of the packages that an extra installs is missing."""
+    check_installed(*packages, purpose="this benchmark", extra=extra)
 
 
 def _use_one_thread(*variables: str) -> None:

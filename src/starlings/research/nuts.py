@@ -1,8 +1,8 @@
-"""NUTS by BlackJAX, where rows may be pooled or a site is on its own: what others are held against.
+"""NUTS by BlackJAX, on pooled rows or on the rows of one site: the reference of comparisons.
 
-Every agent's potential is sampled by itself: chains do not talk. Step size and metric are adapted
-by Stan's windows. All agents and chains run in one compiled program, in step with the longest
-trajectory among them.
+Every agent's potential is sampled by itself: agents exchange no messages. Step size and metric are
+adapted by Stan's windows. All agents and chains run in one compiled program, in step with the
+longest trajectory among them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from starlings.tuning.mode import local_mode
 
 
 def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[str, np.ndarray]:
-    """Draws from the posterior of everybody's rows at one place, by parameter name.
+    """Draws from the posterior of all rows, pooled at one site, by parameter name.
 
     One draw per first index, the chains one after another: what `Result.check` takes as reference.
-    Chains start at the mode, for far from it the first steps of NUTS may lead nowhere.
+    Chains start at the mode: far from it the first steps of NUTS may fail.
     """
     pooled = problem.pooled()
     with jax.enable_x64(True):

@@ -20,7 +20,7 @@
 
    Centred coordinates (b, m, log sigma, a) have no mode, for the density grows without bound as
    sigma -> 0. Non-centred ones, with (a_j - m) / sigma, have one, but cities with thousands of
-   persons make them a narrow bent ridge. Half-way between, the samplers move in
+   persons make them a narrow curved ridge. Half-way between, the samplers move in
 
        (b, m, log sigma, e)   with   a_j = w m + sigma sqrt(w) e_j,   w = s^2 / (sigma^2 + s^2) (3)
 
@@ -46,28 +46,31 @@ from starlings.research.demo.data import build_problem, load_rows
 from starlings.research.packaged_data import read_packaged
 
 EXTRA = "accuracy"
+"""The extra of the package that installs what the comparison needs."""
 DAYS_PER_YEAR = 365.25
+"""Days of a year: survival is recorded in days, and modelled in years."""
 LUNG_COLUMNS = ["inst", "time", "status", "age", "sex", "ph.ecog"]
 LUNG_LABELS = ("intercept", "age, +10 years", "woman", "ECOG score, +1")
 PRIOR_SD = 2.5
+"""The prior standard deviation of a coefficient, in (1) and (2)."""
 STANDARD_ERROR = 0.1
-"""s of eq. (3)."""
+"""The number s of eq. (3), on the scale of log odds."""
 CELLS = {
     "smoking_yes_cancer_yes": (1, 1),
     "smoking_yes_cancer_no": (1, 0),
     "smoking_no_cancer_yes": (0, 1),
     "smoking_no_cancer_no": (0, 0),
 }
-"""Column of the table: smoking and cancer, (s, y) of eq. (2)."""
+"""The columns of the table, with smoking and cancer (s, y) of eq. (2)."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One data set: its posterior, and what a reader wants to know of its rows."""
+    """One data set: its posterior, and a description of its rows."""
 
     name: str
     sites: str
-    """What a site is."""
+    """What a site is, in the plural, such as "cities"."""
     rows: int
     """Persons, or persons in a year; a problem may hold them as counts."""
     model: str
@@ -120,7 +123,7 @@ def lung_problem(rows: pd.DataFrame) -> Problem:
 
 
 def patients(rows: pd.DataFrame) -> dict[str, np.ndarray]:
-    """The columns of eq. (1)."""
+    """The columns that eq. (1) needs."""
     woman = (rows["sex"] == 2).astype(float)
     covariates = (np.ones(len(rows)), (rows["age"] - 60) / 10, woman, rows["ph.ecog"])
     return {
@@ -173,7 +176,7 @@ class HalfCentred:
     standard_error: float
 
     def __call__(self, z):
-        """T(z)."""
+        """Map z to theta."""
         sigma = jnp.exp(z[2])
         weight = self._weight(sigma)
         intercepts = weight * z[1] + sigma * jnp.sqrt(weight) * z[3:]  # (3)

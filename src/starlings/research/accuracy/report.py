@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GOOD = "nothing against it"
+"""The verdict on a result in which `check()` finds no problem."""
 MEANING = (
     "Errors are the worst over all agents and parameters, in posterior sd; in brackets what as "
     "many draws of NUTS show against NUTS, by chance alone."
@@ -42,7 +43,7 @@ MEANING = (
 
 
 def summary(comparison: Comparison) -> dict[str, Any]:
-    """The numbers of one data set."""
+    """The numbers of one data set, in terms that JSON has."""
     case, check = comparison.case, comparison.check
     assert check.against_reference is not None
     return {
@@ -101,7 +102,7 @@ def lines(numbers: dict[str, Any]) -> dict[str, str]:
 
 
 def verdict(problems: list[str]) -> str:
-    """The problems by their first words; the rest of them is in the caption."""
+    """The problems by their first words; the caption has them in full."""
     return ", ".join(text.split(":")[0] for text in problems).lower() or GOOD
 
 
@@ -129,7 +130,7 @@ def markdown(comparisons: list[Comparison]) -> str:
 
 
 def caption(comparisons: list[Comparison]) -> str:
-    """What the numbers mean, what to know of the data, and the problems in full."""
+    """What the numbers mean, notes on the data, and the problems in full."""
     notes = [f"{c.case.name}: {c.case.note}." for c in comparisons if c.case.note]
     found = [f"{c.case.name}: {' '.join(c.problems)}" for c in comparisons if c.problems]
     return " ".join([MEANING, *notes, *found])
@@ -175,7 +176,7 @@ def draw_panel(axes: Axes, comparison: Comparison) -> None:
     axes.set_ylim(len(pooled) - 0.5, -0.5)
     axes.set_xlim(-2.2, 2.2)
     axes.set_xticks(range(-2, 3))
-    axes.set_xlabel("sd from the mean of NUTS")
+    axes.set_xlabel("distance from the mean of NUTS, posterior sd")
 
 
 def intervals(comparison: Comparison) -> pd.DataFrame:

@@ -1,9 +1,9 @@
-"""Sample each data set on a ring with nothing set by hand, and hold it against pooled NUTS.
+"""Sample each data set on a ring with nothing set by hand, and compare it with pooled NUTS.
 
 An error of a mean, a ratio of standard deviations and a W2 distance (see `diagnostics`) are all
 noisy: with n independent draws a mean is off by 1/sqrt(n) sd by chance alone. So a second NUTS run,
 thinned to as many draws as the worst agent has effective ones, is compared with the first in the
-same way: what it shows is the floor that no sampler gets below.
+same way: what it shows is the error that even a perfect sampler has.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from starlings.sampling import sample
 from starlings.system.progress import say, stage
 
 SEED = 1
+"""The seed of the network and of the first run of NUTS; the second has the next one."""
 LONGEST = 5
-"""How many times longer the second attempt at enough effective draws may be."""
+"""A second run is at most this many times as long as the first."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +42,21 @@ class Effort:
 
     chains: int
     draws: int
-    """Of each chain at first; `sample` spaces them, by what it predicts for an effective draw."""
+    """Draws of each chain of the first run; `sample` chooses the rounds between them."""
     effective_draws: int
-    """Wanted of every agent and parameter; a run that has fewer is made again, and longer."""
+    """How many are wanted of every agent and parameter; a run with fewer is made again, longer."""
     nuts_chains: int
     nuts_draws: int
 
 
 FULL = Effort(chains=32, draws=500, effective_draws=4000, nuts_chains=8, nuts_draws=5000)
 QUICK = Effort(chains=8, draws=250, effective_draws=500, nuts_chains=4, nuts_draws=1000)
+"""The effort of `starlings accuracy`, and of `starlings accuracy --quick`."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One data set sampled on a ring, and what NUTS says of it."""
+    """One data set sampled on a ring, and by NUTS on the pooled rows."""
 
     case: Case
     result: Result
@@ -67,7 +69,7 @@ class Comparison:
 
     @property
     def effective_draws(self) -> float:
-        """Those of the worst agent and parameter."""
+        """The effective draws of the worst agent and parameter."""
         return self.check.table["ess"].min()
 
     @functools.cached_property

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 BASELINES = ["D-SGLD", "D-SGHMC", "D-ULA"]
+"""The samplers that the paper compares D-ADMMS with."""
 SAMPLERS = ["D-ADMMS", *BASELINES]
 
 
@@ -24,7 +25,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, and when we call it true."""
+    """A claim of the paper, and the criterion by which it is judged."""
 
     text: str
     criterion: str

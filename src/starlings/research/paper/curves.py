@@ -1,4 +1,4 @@
-"""Curves of W2 against the round: from trials, from the exact law, and what lies between.
+"""Curves of W2 against the round: from trials, from the exact law, and the error of the former.
 
 A Monte Carlo curve fits a Gaussian to n trials and takes its distance from the posterior. The fit
 is off by O(n^-1/2), so the distance is biased upwards and never falls to zero. What n trials would
@@ -32,6 +32,7 @@ from starlings.theory import law
 AGENT = 0
 """The agent whose curve is shown, as in the released results."""
 REPLICATES = 300
+"""Repetitions of the bootstrap (1)."""
 BAND = (2.5, 97.5)
 """Percentiles of the estimator that bound its band."""
 
@@ -65,8 +66,8 @@ class Path:
     def fitted(cls, draws: np.ndarray) -> Path:
         """Gaussian fits to draws (..., round, trial, dim), covariances with divisor n."""
         means = draws.mean(axis=-2)
-        apart = draws - means[..., None, :]
-        return cls(means, apart.swapaxes(-1, -2) @ apart / draws.shape[-2])
+        centred = draws - means[..., None, :]
+        return cls(means, centred.swapaxes(-1, -2) @ centred / draws.shape[-2])
 
     def refitted(self, trials: int, replicates: int, random: np.random.Generator) -> Path:
         """What fits to `trials` draws would be, eqs. (1) and (2), with replicates leading."""

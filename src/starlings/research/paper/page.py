@@ -1,4 +1,4 @@
-"""One page with all figures, what the paper claims beside what is true, and the numbers."""
+"""One page of HTML with all figures, and the paper's claims beside what was found."""
 
 from __future__ import annotations
 

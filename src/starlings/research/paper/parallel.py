@@ -1,4 +1,4 @@
-"""The pieces of an experiment side by side: half of their time goes to compilers, one core each."""
+"""The parts of an experiment, two at a time: half of their time is compiling, on one core."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlings.research.paper.data import TOPOLOGIES, topology
 from starlings.research.paper.experiment import Report
 
 THREADS = 2
+"""Parts that are computed at the same time."""
 
 Result = TypeVar("Result")
 

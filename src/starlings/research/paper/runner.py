@@ -1,8 +1,8 @@
 """From names of experiments to a folder: tables, figures, the claims, and a page of all that.
 
-A part is finished when its table lies beside a fingerprint of what made it: the experiment and its
-module's source, how much of it, the seed and the version. What is finished is kept, so a run that
-was interrupted, or asked for more, goes on where it was.
+An experiment is finished when the folder has its table and a fingerprint of what made it: its name,
+the source of its module, the settings, the seed and the version. Finished experiments are not
+computed again, so that a run that was interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from starlings.research.paper.style import figure_style, save_figure
 from starlings.system.progress import Lines, is_shown, on_terminal, say, terminal
 
 DIGITS = "%.9g"
+"""The format of numbers in the saved tables."""
 
 
 def run(
@@ -42,7 +43,7 @@ def run(
 
     Args:
         names: which experiments; all of them if None.
-        output: the folder, made if it is not there.
+        output: the folder, made if it does not exist.
         quick: fewer trials and, without names, a smaller set.
         force: compute finished parts again.
         seed: of the trials; the data have their own.
@@ -150,7 +151,7 @@ def _fingerprint(experiment: Experiment, settings: Settings) -> str:
 def progress_board(
     chosen: Sequence[Experiment], wanted: bool | None
 ) -> Iterator[dict[str, Report]]:
-    """A bar for each experiment, or lines, or reports that nobody sees."""
+    """A context with a report for each experiment: a bar, lines, or nothing."""
     if not is_shown(wanted):
         yield {e.name: lambda done, total: None for e in chosen}
         return

@@ -25,9 +25,11 @@ NUM_AGENTS, ROWS_EACH, ROUNDS = 5, 50, 40
 SHOWN = (0, 1, 3, 6, 12, 40)
 """The rounds of the panels."""
 BIN_WIDTH = 0.2
+"""The width of a bin of the histograms, in the units of the position."""
 HEIGHT = 0.4
-"""Of a density of 1, where agents stand a distance of 1 apart."""
+"""The height at which a density of 1 is drawn; the base lines of agents have distance 1."""
 FRAMES_PER_SECOND = 5
+"""The speed of the film; a frame is a round."""
 COLOURS = mpl.colormaps["viridis"](np.linspace(0, 0.85, NUM_AGENTS))
 
 

@@ -25,10 +25,11 @@ from starlings.research.paper.style import METHODS, log_axis, method_legend, pan
 from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD, DULA, Decay
 
 RHO = 5.0
+"""The paper's penalty."""
 MARKERS = 10
-"""Monte Carlo points marked on a curve; the hair line between them has every round."""
+"""How many Monte Carlo points of a curve have markers; the thin line between has every round."""
 FLOOR, CEILING = 1e-3, 12.0
-"""Where the axis ends: everybody starts at about 5, and what is above is diverging."""
+"""The ends of the axis of W2: all methods start at about 5, and what is above diverges."""
 
 
 def paper_dadmms(rho: float = RHO) -> DADMMS:
@@ -82,7 +83,7 @@ def compute(num_agents: int, rows_each: int, settings: Settings, report: Report)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Panels of topologies across, one agent and the average down."""
+    """Draw a panel for each topology (columns), and for one agent and the average (rows)."""
     figure, axes = panel_grid(
         2,
         3,
@@ -128,13 +129,13 @@ def draw_panel(axis: Axes, here: pd.DataFrame) -> None:
         axis.plot(rounds, curve["monte_carlo"], markevery=(offset, every), **style.points)
         if curve["exact"].iloc[-1] > CEILING:
             note = f"{method}\ndiverges\nto {curve['exact'].iloc[-1]:.0e}"
-            look: dict[str, Any] = {
+            text: dict[str, Any] = {
                 "fontsize": 11,
                 "color": style.colour,
                 "ha": "right",
                 "va": "top",
             }
-            axis.text(0.98, 0.85, note, transform=axis.transAxes, **look)
+            axis.text(0.98, 0.85, note, transform=axis.transAxes, **text)
 
 
 def experiment(num_agents: int, rows_each: int) -> Experiment:

@@ -44,13 +44,14 @@ from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD
 from starlings.theory import gaussian_w2
 
 STEP = 1.0
+"""The number s of eq. (2): the Langevin step times the largest curvature."""
 OUR_ROUNDS = {5: POSTERIOR_ROUNDS, 20: 200, 50: 100}
 QUICK_ROUNDS = 60
 ACCURACY_ROUNDS = 30
 LATER_ROUNDS = 20
-"""Rounds kept of those after the accuracy's, evenly spaced on a logarithmic axis."""
+"""How many of the rounds after those of the accuracy are shown, evenly on a logarithmic axis."""
 POOLED = "pooled"
-"""Stands for the graph in the rows about the posterior, which hold for all three."""
+"""The name in the column `graph` of rows about the posterior, which are for all graphs."""
 BAND = (0.16, 0.84)
 """The quantiles of the trials between which a band lies: one standard deviation to each side if
 accuracies were Gaussian. They are not: a mean plus its deviation can be more than any draw has."""
@@ -233,7 +234,7 @@ LINES: dict[str, dict[str, Any]] = {
 
 def line_handles() -> list[Line2D]:
     """The grey lines of the legend."""
-    return [Line2D([], [], label=name, **look) for name, look in LINES.items()]
+    return [Line2D([], [], label=name, **line) for name, line in LINES.items()]
 
 
 def experiment(num_agents: int) -> Experiment:

@@ -13,13 +13,15 @@ import pandas as pd
 from starlings.research.paper.claims import BASELINES, SAMPLERS, Claim, Verdict
 
 LAST_ROUNDS = {5: 29, 20: 19, 50: 19}
-"""Of the paper's curves, by the number of agents."""
+"""The last round of the paper's curves, by the number of agents."""
 POSTERIOR_ROUNDS = 300
-"""Of five agents, whose variances are then near their limit; more agents need more rounds."""
+"""Rounds after which the variances of five agents are near their limit; more agents need more."""
 TIE = 0.002
+"""The largest difference of two accuracies that count as equal."""
 NEARLY = 0.99
+"""The share of the best accuracy whose round measures speed."""
 ALIKE = 1e-4
-"""The solvers of the proximal steps stop this near to each other, at most."""
+"""The largest difference of accuracies that comes from the tolerance of proximal steps."""
 
 
 def most_accurate_on_rings(table: pd.DataFrame) -> Iterator[Verdict]:

@@ -34,7 +34,7 @@ from starlings.research.paper.style import METHODS, log_axis, panel_grid
 from starlings.samplers import CADMM
 
 TRIALS = 100
-"""Behind each published number."""
+"""Trials behind each published number."""
 REPEATS = 40
 """Emulated runs of that many trials: their mean and spread are what is compared."""
 
@@ -74,26 +74,26 @@ def emulate(
     """
     size, dim = problem.num_agents, problem.dim
     ring = np.stack([np.arange(size) - 1, np.arange(size) + 1], axis=1) % size
-    looked_at = np.tile([0, 1], (size, 1)) if wrong_neighbours else ring
+    summed_over = np.tile([0, 1], (size, 1)) if wrong_neighbours else ring
     random = np.random.default_rng(seed)
     x = random.normal(size=(trials, size, dim))
     p = np.zeros_like(x)
     averages = [x.mean(axis=1)]
     for _ in range(rounds):
         w = noise * random.normal(size=x.shape)
-        _sweep(problem, x, p, w, looked_at, in_place)
+        _sweep(problem, x, p, w, summed_over, in_place)
         p += RHO * (2 * x - x[:, ring].sum(axis=2))
         averages.append(x.mean(axis=1))
     return np.array(averages)
 
 
-def _sweep(problem, x, p, w, looked_at, in_place) -> None:
+def _sweep(problem, x, p, w, summed_over, in_place) -> None:
     """Eq. (2) for one agent after the other, written into x."""
     degree, seen = 2, x if in_place else x.copy()
     H, b = problem.quadratic.hessian, problem.quadratic.linear
     inverse = np.linalg.inv(H + 2 * RHO * degree * np.eye(problem.dim))
-    for i, others in enumerate(looked_at):
-        pull = RHO * (degree * seen[:, i] + seen[:, others].sum(axis=1))
+    for i, neighbours in enumerate(summed_over):
+        pull = RHO * (degree * seen[:, i] + seen[:, neighbours].sum(axis=1))
         x[:, i] = (b[i] - p[:, i] + pull - np.sqrt(2) * degree * w[:, i]) @ inverse[i]
 
 
@@ -142,29 +142,29 @@ def draw(table: pd.DataFrame) -> Figure:
     for row, method in enumerate(names):
         for column, ring in enumerate(RINGS):
             here = table[(table["method"] == method) & (table["ring"] == ring)]
-            draw_panel(axes[row, column], here, {"Algorithm 1": METHODS[method].line, **LOOKS})
-    looks = {f"{name}, Algorithm 1": METHODS[name].line for name in names}
-    looks |= {"released code (emulated)": LOOKS["released code"], "published": LOOKS["published"]}
-    handles = [Line2D([], [], label=name, **look) for name, look in looks.items()]
+            draw_panel(axes[row, column], here, {"Algorithm 1": METHODS[method].line, **LINES})
+    lines = {f"{name}, Algorithm 1": METHODS[name].line for name in names}
+    lines |= {"released code (emulated)": LINES["released code"], "published": LINES["published"]}
+    handles = [Line2D([], [], label=name, **line) for name, line in lines.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 
 
-def draw_panel(axis: Axes, here: pd.DataFrame, looks: Mapping[str, dict[str, Any]]) -> None:
+def draw_panel(axis: Axes, here: pd.DataFrame, lines: Mapping[str, dict[str, Any]]) -> None:
     """Expectations as lines with the bands of 100 trials, and the published numbers."""
-    for name, look in looks.items():
+    for name, line in lines.items():
         curve = here[here["curve"] == name]
-        colour = look["color"]
+        colour = line["color"]
         axis.fill_between(curve["round"], curve["low"], curve["high"], color=colour, alpha=0.2)
-        axis.plot(curve["round"], curve["expected"], **look)
+        axis.plot(curve["round"], curve["expected"], **line)
     log_axis(axis)
 
 
-LOOKS: dict[str, dict[str, Any]] = {
+LINES: dict[str, dict[str, Any]] = {
     "released code": {"color": "0.55", "linestyle": (0, (2, 1))},
     "published": {"color": "0.25", "linestyle": "", "marker": "x", "markeredgewidth": 2},
 }
-"""Of what is nobody's method; Algorithm 1 has the line of its method."""
+"""The lines of curves that are no method; Algorithm 1 has the line of its method."""
 
 EXPERIMENTS = [
     Experiment(
