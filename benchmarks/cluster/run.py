@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from starlings.network.partition import divide
+from starlings.system.extras import install_command
 from starlings.system.files import check_writable
 from starlings.system.progress import say
 
@@ -123,7 +124,7 @@ def launched(processes: int, module: str, cases: Any) -> Any:
     """
     mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if mpiexec is None:
-        raise FileNotFoundError("no mpiexec; install one with `pip install 'starlings[mpi]'`.")
+        raise FileNotFoundError(f"no mpiexec; {install_command('mpi')}.")
     with tempfile.TemporaryDirectory() as folder:
         given, answer = Path(folder) / "cases.json", Path(folder) / "rows.json"
         given.write_text(json.dumps(cases), "utf-8")

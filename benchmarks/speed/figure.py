@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from starlings.results.plots import PALETTE, SETTINGS, SITE_COLOURS
+from starlings.results.palette import PALETTE, SERIES_COLOURS
+from starlings.results.plots import FIGURE_SETTINGS
 
 from .growth import LARGEST_RISE
 from .limit import OVER_LIMIT
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 Rows = list[dict[str, Any]]
 MARKERS = "osD^vP"
 """The markers of the series of a panel, in their order."""
-STYLE: dict[Any, Any] = SETTINGS | {"font.size": 11, "axes.titlesize": 13, "axes.spines.left": True}
+STYLE: dict[Any, Any] = FIGURE_SETTINGS | {
+    "font.size": 11,
+    "axes.titlesize": 13,
+    "axes.spines.left": True,
+}
 
 
 def overview(parts: Mapping[str, Part]) -> Figure:
@@ -71,7 +76,7 @@ def draw_growth(axes: Axes, rows: Rows) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator
 
     names = list(dict.fromkeys(row["range"] for row in rows))
-    for name, colour, marker in zip(names, cycle(SITE_COLOURS), cycle(MARKERS), strict=False):
+    for name, colour, marker in zip(names, cycle(SERIES_COLOURS), cycle(MARKERS), strict=False):
         along = [row for row in rows if row["range"] == name]
         costs = [row["nanoseconds_per_unit"] for row in along]
         relative = [cost / min(costs) for cost in costs]

@@ -9,7 +9,8 @@ import scipy.stats
 import xarray as xr
 
 from starlings.calibration.judging import INTERVALS, Calibration
-from starlings.results.plots import BAND, PALETTE, SETTINGS, SITE_COLOURS
+from starlings.results.palette import BAND_COLOUR, PALETTE, SERIES_COLOURS
+from starlings.results.plots import FIGURE_SETTINGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 MOST_AGENTS, MOST_PARAMETERS = 12, 6
 CHANCE = 0.99
 """Of each bin, or point of a curve, to be inside its band."""
-STYLE: dict[Any, Any] = {**SETTINGS, "font.size": 11, "axes.titlesize": 12}
+STYLE: dict[Any, Any] = {**FIGURE_SETTINGS, "font.size": 11, "axes.titlesize": 12}
 
 
 def draw(calibration: Calibration) -> Figure:
@@ -54,7 +55,7 @@ def _draw_histogram(axis: Axes, calibration: Calibration, entry: dict[str, str])
     edges, shares = calibration.bins, calibration.bin_probabilities
     widths = np.diff(edges) / np.diff(edges).mean()  # bins that hold more ranks stand as high
     low, high = _band(calibration.num_replications, shares) / widths
-    axis.stairs(high, edges, baseline=low, fill=True, color=BAND)
+    axis.stairs(high, edges, baseline=low, fill=True, color=BAND_COLOUR)
     counts = calibration.counts.sel(entry).values / widths
     axis.stairs(counts, edges, color=PALETTE["blue"], lw=1.5)
     axis.set_ylim(0, 1.25 * max(high.max(), counts.max()))
@@ -77,9 +78,9 @@ def _draw_histogram(axis: Axes, calibration: Calibration, entry: dict[str, str])
 def _draw_coverage(axis: Axes, calibration: Calibration, agent: str, parameters: list[str]) -> None:
     levels, curve = calibration.coverage_curve
     low, high = _band(calibration.num_replications, levels) / calibration.num_replications
-    axis.fill_between(levels, low, high, color=BAND, lw=0)
+    axis.fill_between(levels, low, high, color=BAND_COLOUR, lw=0)
     axis.plot([0, 1], [0, 1], color="0.5", lw=0.8)
-    for parameter, colour in zip(parameters, SITE_COLOURS, strict=False):
+    for parameter, colour in zip(parameters, SERIES_COLOURS, strict=False):
         entry = {"agent": agent, "parameter": parameter}
         axis.plot(levels, curve.sel(entry), color=colour, lw=1.5, label=parameter)
         marked = [float(calibration.coverage(level).sel(entry)) for level in INTERVALS]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.util
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from starlings.calibration.replications import NearlyIndependent, calibrate
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.study.study import Study
+from starlings.system.extras import check_installed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,10 +94,7 @@ def print_report(calibration: Calibration, console: Console) -> None:
 
 def _check_plots() -> None:
     """Better before the replications than after them."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ModuleNotFoundError(
-            "calibration draws with matplotlib; install it with `pip install 'starlings[plots]'`."
-        )
+    check_installed("matplotlib", purpose="the figure of a calibration", extra="plots")
 
 
 def _settings(

@@ -14,6 +14,7 @@ import numpy as np
 
 from starlings.errors import check_count
 from starlings.network import Network
+from starlings.system.extras import import_extra
 
 IMBALANCE = 30
 """In thousandths: what METIS may let a part exceed the average by, where it can."""
@@ -88,12 +89,7 @@ def _partition(network: Network, owner: np.ndarray, rows: np.ndarray, num_parts:
 
 
 def _metis(network: Network, num_parts: int, rows: np.ndarray) -> np.ndarray:
-    try:
-        import pymetis
-    except ImportError:
-        raise ImportError(
-            "dividing a network needs pymetis; install it with `pip install 'starlings[mpi]'`."
-        ) from None
+    pymetis = import_extra("pymetis", "dividing a network", extra="mpi")
     links = pymetis.CSRAdjacency(network.adjacency.indptr, network.adjacency.indices)
     options = pymetis.Options(ufactor=IMBALANCE, seed=0)
     found = pymetis.part_graph(num_parts, adjacency=links, vweights=rows, options=options)

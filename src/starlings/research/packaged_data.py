@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from starlings.system import extras
+
 
 def check_installed(*packages: str, extra: str) -> None:
     """Refuse to start the command named like `extra` without the packages that only it needs."""
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ModuleNotFoundError(
-            f"`starlings {extra}` needs {' and '.join(missing)}; "
-            f"install with `pip install 'starlings[{extra}]'`."
-        )
+    extras.check_installed(*packages, purpose=f"`starlings {extra}`", extra=extra)
 
 
 def read_packaged(package: str, file: str, *, extra: str) -> pd.DataFrame:
@@ -26,6 +23,6 @@ def read_packaged(package: str, file: str, *, extra: str) -> pd.DataFrame:
     path = Path(folders[0]) / file
     if not path.is_file():
         raise FileNotFoundError(
-            f"this {package} has no {path.name}; reinstall with `pip install 'starlings[{extra}]'`."
+            f"this {package} has no {path.name}; {extras.install_command(extra)} again."
         )
     return pd.read_csv(path, float_precision="round_trip")

@@ -1,7 +1,4 @@
-"""Pictures of results; nothing here computes more than where to put a line.
-
-The colours are those of Okabe and Ito, which stay apart under all common colour blindness.
-"""
+"""Figures of results; nothing here computes more than where to put a line."""
 
 from __future__ import annotations
 
@@ -13,23 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from starlings.network import Network
+from starlings.results.palette import BAND_COLOUR, SERIES_COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PALETTE = {
-    "blue": "#0072B2",
-    "orange": "#E69F00",
-    "green": "#009E73",
-    "vermilion": "#D55E00",
-    "sky": "#56B4E9",
-    "purple": "#CC79A7",
-    "black": "#000000",
-}
-SITE_COLOURS = [PALETTE[name] for name in list(PALETTE)[:6]]
-BAND = "0.85"
-SETTINGS: dict[Any, Any] = {
+FIGURE_SETTINGS: dict[Any, Any] = {
     "font.size": 16,
     "axes.titlesize": 17,
     "axes.spines.top": False,
@@ -38,12 +25,13 @@ SETTINGS: dict[Any, Any] = {
     "ytick.major.size": 0,
     "svg.hashsalt": "starlings",
 }
-ALONE_LANES, NETWORK_LANES, WHOLE_ROW = (-0.4, -0.05), (0.1, 0.36), (-0.36, 0.36)
-"""The heights that a group of intervals takes in a row of height one; the axis points down."""
+"""Settings of matplotlib for figures that are read on a screen; font sizes in points."""
+SITE_LANES, NETWORK_LANES, WHOLE_ROW = (-0.4, -0.05), (0.1, 0.36), (-0.36, 0.36)
+"""First and last height of the intervals of a group in a row of height 1; the axis points down."""
 
 
 def forest(table: pd.DataFrame, network: Network, title: str, xlabel: str) -> Figure:
-    """What each site finds alone, what every agent finds in the network, and the pooled answer.
+    """Draw what each site finds by itself, what every agent finds, and the pooled answer.
 
     The table has a row for each `parameter` and `estimate` ("alone" or "network", with a `site`,
     or "pooled") with its `mean`, `sd` and the quantiles `q05`, `q25`, `q50`, `q75`, `q95`. The left
@@ -54,34 +42,34 @@ def forest(table: pd.DataFrame, network: Network, title: str, xlabel: str) -> Fi
     from matplotlib.figure import Figure
 
     parameters = list(dict.fromkeys(table["parameter"]))
-    with mpl.rc_context(SETTINGS):
+    with mpl.rc_context(FIGURE_SETTINGS):
         figure = Figure(figsize=(10, 2.2 + 1.05 * len(parameters)), layout="constrained")
         figure.suptitle(title, fontsize=19, x=0.01, ha="left")
         heights = [1.8, 1.05 * len(parameters)]
         header, panels = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
         left, right = panels.subplots(1, 2, sharey=True, width_ratios=[2, 1])
-        draw_rows(left, table, {"alone": ALONE_LANES, "network": NETWORK_LANES})
+        draw_rows(left, table, {"alone": SITE_LANES, "network": NETWORK_LANES})
         draw_rows(right, in_pooled_sd(table), {"network": WHOLE_ROW})
         _label_panels(left, right, parameters, xlabel)
         key, ring = header.subplots(1, 2, width_ratios=[2, 1])
         _draw_key(key)
-        draw_network(ring, network, SITE_COLOURS)
+        draw_network(ring, network, SERIES_COLOURS)
     return figure
 
 
 def in_pooled_sd(table: pd.DataFrame) -> pd.DataFrame:
-    """The same table with every parameter less its pooled mean, in pooled standard deviations."""
+    """Return the table with every parameter centred and scaled by its pooled mean and sd."""
     pooled = table[table["estimate"] == "pooled"].set_index("parameter")
     centre, unit = (table["parameter"].map(pooled[column]) for column in ("mean", "sd"))
     moved = table.copy()
-    places = ["mean", "q05", "q25", "q50", "q75", "q95"]
-    moved[places] = table[places].sub(centre, axis=0).div(unit, axis=0)
+    locations = ["mean", "q05", "q25", "q50", "q75", "q95"]
+    moved[locations] = table[locations].sub(centre, axis=0).div(unit, axis=0)
     moved["sd"] = table["sd"] / unit
     return moved
 
 
 def draw_network(axes: Axes, network: Network, colours: Sequence[str]) -> None:
-    """The agents on a circle in their colours, with the links between them."""
+    """Draw the agents on a circle in their colours, with the edges between them."""
     import networkx as nx
 
     positions = nx.circular_layout(network.graph)
@@ -99,16 +87,18 @@ def save_figure(figure: Figure, stem: Path) -> None:
     """Write STEM.png and STEM.svg; the same numbers give the same bytes."""
     import matplotlib as mpl
 
-    with mpl.rc_context(SETTINGS):
+    with mpl.rc_context(FIGURE_SETTINGS):
         figure.savefig(stem.with_suffix(".png"), dpi=150)
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
 
 
 def draw_rows(axes: Axes, table: pd.DataFrame, lanes: dict[str, tuple[float, float]]) -> None:
-    """One row for a parameter: the pooled band, and the intervals of each estimate in its lanes."""
+    """Draw one row for each parameter: the pooled band, and the intervals of each estimate."""
     for row, (_, part) in enumerate(table.groupby("parameter", sort=False)):
         pooled = part[part["estimate"] == "pooled"].iloc[0]
-        axes.fill_betweenx([row - 0.46, row + 0.46], pooled["q05"], pooled["q95"], color=BAND, lw=0)
+        axes.fill_betweenx(
+            [row - 0.46, row + 0.46], pooled["q05"], pooled["q95"], color=BAND_COLOUR, lw=0
+        )
         axes.plot([pooled["mean"]] * 2, [row - 0.46, row + 0.46], color="black", lw=1)
         for estimate, (top, bottom) in lanes.items():
             group = part[part["estimate"] == estimate]
@@ -118,10 +108,10 @@ def draw_rows(axes: Axes, table: pd.DataFrame, lanes: dict[str, tuple[float, flo
 
 
 def _draw_intervals(axes: Axes, group: pd.DataFrame, heights: list[float], faint: bool) -> None:
-    """A thin line for 90 %, a thick one for 50 % and a dot for the mean of every estimate."""
+    """Draw a thin line for 90 %, a thick one for 50 % and a dot for the mean of every estimate."""
     style: dict[str, Any] = {"alpha": 0.55 if faint else 1.0, "solid_capstyle": "butt"}
     records = group.to_dict("records")
-    for entry, y, colour in zip(records, heights, _repeated(SITE_COLOURS), strict=False):
+    for entry, y, colour in zip(records, heights, _repeated(SERIES_COLOURS), strict=False):
         axes.plot([entry["q05"], entry["q95"]], [y, y], color=colour, lw=1.3, **style)
         axes.plot([entry["q25"], entry["q75"]], [y, y], color=colour, lw=3.5, **style)
         axes.plot(entry["mean"], y, "o", color="white", mec=colour, markersize=4)
@@ -151,7 +141,7 @@ def _draw_key(axes: Axes) -> None:
     handles = [
         Line2D([], [], color="0.4", alpha=0.55, lw=3.5, label="upper lines: each site alone"),
         Line2D([], [], color="0.2", lw=3.5, label="lower lines: each agent in the network"),
-        Patch(color=BAND, label="band: all rows pooled, 90 % and mean"),
+        Patch(color=BAND_COLOUR, label="band: all rows pooled, 90 % and mean"),
         Line2D([], [], color="0.2", lw=1.3, label="thick: 50 %, thin: 90 %, dot: mean"),
     ]
     axes.legend(handles=handles, loc="center left", frameon=False, borderpad=0)

@@ -17,6 +17,7 @@ from starlings.errors import nearest
 from starlings.problem.columns import Places, as_floats, as_rows, counted, described
 from starlings.problem.shards import lacks_label
 from starlings.study.csv_files import check_rows, header, lines_of
+from starlings.system.extras import import_extra
 
 PIECE = 100_000
 """Rows of a CSV file that are read at once."""
@@ -173,14 +174,10 @@ def _read_parquet(source: Path, wanted: Sequence[str], site: Selection | None) -
 
 def _parquet(source: Path) -> Any:
     """The file, of which nothing but its description is read."""
+    parquet = import_extra("pyarrow.parquet", f"reading {source}", extra="parquet")
+    pyarrow = import_extra("pyarrow", f"reading {source}", extra="parquet")
     try:
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError(
-            f"reading {source} needs pyarrow; install it with `pip install 'starlings[parquet]'`."
-        ) from None
-    try:
-        return pyarrow.parquet.ParquetFile(source)
+        return parquet.ParquetFile(source)
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(f"{source} cannot be read as Parquet: {error}") from None
 

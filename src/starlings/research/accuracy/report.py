@@ -20,10 +20,9 @@ from starlings._version import __version__
 from starlings.diagnostics.draws import entry_names
 from starlings.research.accuracy.run import Comparison
 from starlings.research.demo.report import describe
+from starlings.results.palette import BAND_COLOUR, PALETTE
 from starlings.results.plots import (
-    BAND,
-    PALETTE,
-    SETTINGS,
+    FIGURE_SETTINGS,
     WHOLE_ROW,
     draw_rows,
     in_pooled_sd,
@@ -152,7 +151,7 @@ def figure(comparisons: list[Comparison]) -> Figure:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(SETTINGS):
+    with mpl.rc_context(FIGURE_SETTINGS):
         drawn = Figure(figsize=(15, 10), layout="constrained")
         title = "Every agent on the ring, sharing no rows, against pooled NUTS"
         drawn.suptitle(title, fontsize=19, x=0.01, ha="left")
@@ -215,6 +214,6 @@ def _key() -> list[Any]:
         Line2D([], [], color=PALETTE["blue"], lw=1.3, label="90 %"),
         Line2D([], [], color=PALETTE["blue"], lw=0, marker="o", mfc="white", label="mean"),
         Patch(color="0.72", label="all rows pooled, by NUTS, 50 %"),
-        Patch(color=BAND, label="90 %"),
+        Patch(color=BAND_COLOUR, label="90 %"),
         Line2D([], [], color="black", lw=1, label="mean"),
     ]

@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from starlings.results.palette import PALETTE
+
 RESOLUTION = 200
 """Dots per inch of the PNG files."""
 
@@ -73,12 +75,12 @@ class MethodStyle:
 
 
 METHODS = {
-    "D-ADMMS": MethodStyle("#0072B2", "-", "o", "D-ADMMS"),
-    "ADMM": MethodStyle("#000000", (0, (4, 2)), "s", "ADMM (no noise)"),
-    "D-SGLD": MethodStyle("#E69F00", "-", "^", "D-SGLD"),
-    "D-SGHMC": MethodStyle("#009E73", "-", "D", "D-SGHMC"),
-    "D-ULA": MethodStyle("#D55E00", "-", "v", "D-ULA"),
-    "coherent D-ADMMS": MethodStyle("#CC79A7", "-", "P", "coherent D-ADMMS"),
+    "D-ADMMS": MethodStyle(PALETTE["blue"], "-", "o", "D-ADMMS"),
+    "ADMM": MethodStyle(PALETTE["black"], (0, (4, 2)), "s", "ADMM (no noise)"),
+    "D-SGLD": MethodStyle(PALETTE["orange"], "-", "^", "D-SGLD"),
+    "D-SGHMC": MethodStyle(PALETTE["green"], "-", "D", "D-SGHMC"),
+    "D-ULA": MethodStyle(PALETTE["vermilion"], "-", "v", "D-ULA"),
+    "coherent D-ADMMS": MethodStyle(PALETTE["purple"], "-", "P", "coherent D-ADMMS"),
 }
 """By the name of the method in the tables."""
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from starlings.network import Network
 from starlings.runtime.mpi import _xla_ffi
+from starlings.system.extras import install_command
 
 _numbers = itertools.count()
 
@@ -120,7 +121,6 @@ def import_mpi() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise ImportError(
-            "the MPI runtime needs mpi4py and an MPI; install both with "
-            f"`pip install 'starlings[mpi]'` ({error})."
+            f"the MPI runtime needs mpi4py and an MPI; {install_command('mpi')} ({error})."
         ) from None
     return MPI

@@ -27,6 +27,7 @@ from starlings.problem import Problem
 from starlings.research.paper.data import linear_problem, topology
 from starlings.research.paper.experiment import Experiment, Report, Settings
 from starlings.research.paper.style import METHODS, log_axis, panel_grid
+from starlings.results.palette import PALETTE
 from starlings.theory import (
     Bound,
     Conditioning,
@@ -43,8 +44,11 @@ CURVES: dict[str, tuple[str, dict[str, Any]]] = {
     "theorem": ("the theorem's bound, c corrected", {"color": "0.35"}),
     "lemma": ("Lemma 2's recursion, c corrected", {"color": "0.35", "linestyle": (0, (4, 2))}),
     "true": ("true distance from the posterior", METHODS["D-ADMMS"].line),
-    "own": ("true distance from its own limit", {"color": "#56B4E9"}),
-    "envelope": ("guarantee for that distance", {"color": "#56B4E9", "linestyle": (0, (1, 1))}),
+    "own": ("true distance from its own limit", {"color": PALETTE["sky"]}),
+    "envelope": (
+        "guarantee for that distance",
+        {"color": PALETTE["sky"], "linestyle": (0, (1, 1))},
+    ),
 }
 LIMITS = (1e-3, 5e4)
 """Of the axis: the distance from the own limit goes to zero."""
