@@ -1,0 +1,147 @@
+"""What one agent of every sampler has to do, whatever its algorithm: rules about single rounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.errors import ContractError, DisconnectedNetworkWarning
+from starlings.network import Network
+from starlings.samplers import Card, Sampler
+from starlings.testing.trial import Trial, draws_of, first_states, one_round, require
+
+Rule = Callable[[Trial, Sampler], Any]
+"""Raises a `ContractError` if a sampler breaks it."""
+ROUNDING = 1e-12
+"""Largest difference, relative and absolute, between compiled and eager float64 numbers."""
+
+
+def is_a_frozen_dataclass_with_a_card(trial: Trial, sampler: Sampler) -> None:
+    """A sampler is a frozen dataclass that JAX takes apart, with a card for its users."""
+    name = type(sampler).__name__
+    require(isinstance(sampler, Sampler), f"{name} must be a subclass of starlings.Sampler.")
+    is_frozen = dataclasses.is_dataclass(sampler) and type(sampler).__dataclass_params__.frozen
+    require(is_frozen, f"{name} must be a frozen dataclass: use `@dataclass(frozen=True)`.")
+    leaves = jax.tree.leaves(sampler)
+    require(
+        all(leaf is not sampler for leaf in leaves),
+        f"JAX cannot take {name} apart: write `@starlings.pytree` above `@dataclass`.",
+    )
+    texts = [leaf for leaf in leaves if isinstance(leaf, str)]
+    require(not texts, f"{name} has text {texts} in a field: make it with `starlings.choice`.")
+    card = getattr(type(sampler), "card", None)
+    require(isinstance(card, Card), f"{name} has no `card`; describe it with a `starlings.Card`.")
+
+
+def check_refuses_with_a_value_error(trial: Trial, sampler: Sampler) -> None:
+    """`check` accepts the problem, and has no other way to refuse than a `ValueError`."""
+    refusal = _refusal(trial, sampler, trial.network)
+    require(
+        refusal is None,
+        f"`check` refuses the problem or the network on which it is tried ({refusal}): give "
+        "`problem` and `network` on which it can run.",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisconnectedNetworkWarning)
+        without = Network.no_edges(trial.network.size).matched_to(trial.problem.sites)
+    refusal = _refusal(trial, sampler, without)
+    require(refusal != "", "`check` refuses a network without edges and does not say why.")
+
+
+def _refusal(trial: Trial, sampler: Sampler, network: Network) -> str | None:
+    """The text with which `check` refuses a network; None if it accepts it."""
+    try:
+        sampler.check(trial.problem, network)
+    except ValueError as error:
+        return str(error)
+    except Exception as error:
+        kind = type(error).__name__
+        raise ContractError(
+            f"`check` must refuse with a ValueError, it raised {kind}: {error}."
+        ) from error
+    return None
+
+
+def shapes_and_dtypes_survive_a_round(trial: Trial, sampler: Sampler) -> None:
+    """In float64 and in float32, a round keeps the shapes and types of the state."""
+    for dtype in (np.dtype("float64"), np.dtype("float32")):
+        with jax.enable_x64(dtype == np.float64):
+            _check_shapes(trial, sampler, dtype)
+
+
+def _check_shapes(trial: Trial, sampler: Sampler, dtype: np.dtype) -> None:
+    positions, keys = trial.positions(sampler, dtype=dtype)[0], trial.keys()
+    agents = trial.agents(sampler, dtype)
+    states = first_states(sampler, agents, positions, keys)
+    after, info = one_round(sampler, trial, agents, states, 1, keys)
+    draws = draws_of(sampler, agents, after, 2, keys)
+    before, now = (jax.tree.map(_described, each) for each in (states, after))
+    require(before == now, f"`step` changes the state from {before} to {now} ({dtype}).")
+    wanted = {
+        "position": (states.position, positions.shape),
+        "what `draw` returns": (draws, positions.shape),
+        "`Info.residual`": (info.residual, positions.shape[:1]),
+    }
+    for name, (array, shape) in wanted.items():
+        is_right = array.shape == shape and array.dtype == dtype
+        require(
+            is_right,
+            f"{name} must be {shape} of {dtype}, with agents first, got {_described(array)}.",
+        )
+    require(np.all(np.isfinite(draws)), f"draws are not finite after one round ({dtype}).")
+    kinds = [leaf.dtype for leaf in jax.tree.leaves(states)]
+    require(
+        not any(jnp.issubdtype(kind, jax.dtypes.prng_key) for kind in kinds),
+        "a state must hold no key: every round has its own, see `starlings.Round`.",
+    )
+
+
+def _described(array: Any) -> str:
+    return f"{array.shape} of {array.dtype}"
+
+
+def message_has_the_size_on_the_card(trial: Trial, sampler: Sampler) -> None:
+    """A message is one flat vector of floats, as many as the card says."""
+    with jax.enable_x64(True):
+        agents, keys = trial.agents(sampler), trial.keys()
+        states = first_states(sampler, agents, trial.positions(sampler)[0], keys)
+        message = sampler.message(jax.tree.map(lambda array: array[0], states))
+    floats = sampler.card.floats(trial.problem.dim)
+    is_right = message.shape == (floats,) and message.dtype == np.float64
+    require(
+        is_right,
+        f"`message` must be ({floats},) of float64, as the card says, got {_described(message)}.",
+    )
+
+
+def compiled_rounds_can_be_replayed_eagerly_from_any_round(trial: Trial, sampler: Sampler) -> None:
+    """The rounds of a cycle, compiled, and then one by one without `jit`, the last one first.
+
+    A step that remembers anything outside its state, or that a compiler changes, differs.
+    """
+    count = sampler.cycle + 1
+    with jax.enable_x64(True):
+        agents, keys = trial.agents(sampler), trial.keys()
+        states = [first_states(sampler, agents, trial.positions(sampler)[0], keys)]
+        compiled = jax.jit(lambda states, index: _next(trial, sampler, agents, states, index, keys))
+        for index in range(1, count + 1):
+            states.append(compiled(states[-1], index))
+        for index in range(count, 0, -1):
+            again = _next(trial, sampler, agents, states[index - 1], index, keys)
+            for one, other in zip(*map(jax.tree.leaves, (states[index], again)), strict=True):
+                np.testing.assert_allclose(
+                    *(one, other),
+                    rtol=ROUNDING,
+                    atol=ROUNDING,
+                    err_msg=f"round {index} of {sampler}, compiled and eager",
+                )
+
+
+def _next(trial: Trial, sampler: Sampler, agents: Any, states: Any, index: Any, keys: Any) -> Any:
+    return one_round(sampler, trial, agents, states, index, keys)[0]

@@ -1,0 +1,191 @@
+"""What whole runs of every sampler have to do: rules that go through `starlings.sample`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats
+
+from starlings import theory
+from starlings.pytrees import pytree
+from starlings.samplers import Sampler
+from starlings.sampling import sample
+from starlings.testing.trial import (
+    SEED,
+    Trial,
+    draws_of,
+    first_states,
+    one_round,
+    require,
+)
+from starlings.theory import Moments
+
+CHAINS, DRAWS = 3, 20
+"""Chains, and draws of each, of the runs that are compared with each other."""
+ROUNDING = 1e-12
+"""Largest relative difference between runs that differ in how sums are grouped."""
+PLAIN_ROUNDING = 1e-9
+"""Largest difference from the plain loop, in standard deviations of the posterior or less: proximal
+steps on potentials that are not quadratic are solved to the square of 6e-6."""
+LAW_CHAINS = 2000
+"""Independent chains from which means and covariances are compared with a law."""
+LAW_ROUNDS = (1, 4, 12)
+"""The rounds after which they are compared."""
+FALSE_ALARM = 1e-5
+"""Probability with which a sampler that has the law is refused."""
+
+
+def drawn(trial: Trial, sampler: Sampler, **settings: Any) -> np.ndarray:
+    """The draws of a run, (chain, draw, agent, parameter)."""
+    short = {"draws": DRAWS, "chains": CHAINS, "burn_in": 0, "seed": SEED}
+    quiet = {"check": False, "progress": False}
+    result = sample(trial.problem, trial.network, sampler, **{**short, **quiet, **settings})
+    return _flat({str(name): result.posterior[name].values for name in result.posterior.data_vars})
+
+
+def _flat(values: Mapping[str, Any]) -> np.ndarray:
+    """Named arrays of shape (chain, draw, agent, ...) as one, with their entries along an axis."""
+    columns = (np.reshape(value, (*np.shape(value)[:3], -1)) for value in values.values())
+    return np.concatenate(list(columns), axis=-1)
+
+
+def one_trace_serves_all_settings(trial: Trial, sampler: Sampler) -> None:
+    """Burn-in, thinning, another seed and other numbers in the fields do not recompile."""
+    traces = []
+
+    class Counted(type(sampler)):  # type: ignore[misc]
+        """Counts how often its step is traced."""
+
+        def step(self, *arguments: Any) -> Any:
+            """Count, and step."""
+            traces.append(1)
+            return super().step(*arguments)
+
+    pytree(Counted)
+    fields = {field.name: vars(sampler)[field.name] for field in dataclasses.fields(sampler)}  # type: ignore[arg-type]
+    other = jax.tree.map(lambda leaf: 0.9 * leaf if isinstance(leaf, float) else leaf, fields)
+    for settings, seed in ((fields, 1), (other, 2)):
+        drawn(trial, Counted(**settings), draws=37, burn_in=23, thin=2, seed=seed)
+    require(
+        len(traces) == 1,
+        f"`step` was traced {len(traces)} times for two runs: fields that are numbers must not "
+        "select code; make those that do with `starlings.choice`.",
+    )
+
+
+def draws_depend_on_the_seed_alone(trial: Trial, sampler: Sampler) -> None:
+    """The same draws again, for any number of chains and any thinning; others for another seed."""
+
+    def run(**settings: Any) -> np.ndarray:
+        return drawn(trial, sampler, burn_in=5, **settings)
+
+    first = run()
+    np.testing.assert_array_equal(first, run(), "the same seed has other draws")
+    single = run(chains=1)  # one chain takes other forms of some sums
+    _close(first[:1], single, "a chain depends on how many chains there are")
+    _close(first[:, 1::2], run(thin=2)[:, : DRAWS // 2], "draws depend on thinning")
+    if not sampler.draws_nothing:
+        other = run(seed=SEED + 1)
+        require(np.abs(first - other).min() > 0, "another seed has some of the same draws.")
+
+
+def _close(found: np.ndarray, wanted: np.ndarray, text: str) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=ROUNDING, atol=ROUNDING, err_msg=text)
+
+
+def draws_are_those_of_a_plain_loop(trial: Trial, sampler: Sampler) -> None:
+    """A runtime has the same draws as a loop over rounds, where potentials are not quadratic.
+
+    The runtime evaluates agents in groups with like numbers of rows, and several chains at once.
+    """
+    trial = dataclasses.replace(trial, problem=trial.curved)
+    found = drawn(trial, sampler, initial=trial.positions(sampler, CHAINS))[1:2]
+    with jax.enable_x64(True):
+        wanted = _flat(_plain_draws(trial, sampler, chain=1))
+    scale = max(1.0, float(np.abs(wanted).max()))
+    np.testing.assert_allclose(
+        found, wanted, rtol=0, atol=PLAIN_ROUNDING * scale, err_msg="runtime and plain loop"
+    )
+
+
+def _plain_draws(trial: Trial, sampler: Sampler, chain: int) -> Mapping[str, Any]:
+    """The draws of one chain by their names, (1, draw, agent, ...)."""
+    agents, keys = trial.agents(sampler), trial.keys(chain)
+    start = jnp.asarray(trial.positions(sampler, CHAINS)[chain])
+    constrain = jax.vmap(jax.vmap(jax.vmap(trial.problem.parameters.constrain)))
+
+    def turn(states: Any, index: Any) -> tuple[Any, jax.Array]:
+        states, _ = one_round(sampler, trial, agents, states, index, keys)
+        return states, draws_of(sampler, agents, states, index + 1, keys)
+
+    @jax.jit
+    def all_rounds(states: Any) -> Mapping[str, Any]:
+        return constrain(jax.lax.scan(turn, states, jnp.arange(1, DRAWS + 1))[1][None])
+
+    return all_rounds(first_states(sampler, agents, start, keys))
+
+
+def agents_only_read_their_inbox(trial: Trial, sampler: Sampler) -> None:
+    """Where one agent starts does not move a far one before its messages can, and does then.
+
+    Samplers whose agents have to start at one point are not asked.
+    """
+    if sampler.common_start:
+        return
+    one, other, distance = trial.farthest
+    start = np.zeros((1, trial.network.size, trial.problem.dim))
+    moved = start.copy()
+    moved[0, other] += 1.0
+    runs = [drawn(trial, sampler, chains=1, initial=initial) for initial in (start, moved)]
+    change = np.abs(runs[0] - runs[1])[0, :, one].max(axis=-1)
+    early, late = change[: distance - 1], change[: distance * sampler.cycle]
+    require(
+        not early.any(),
+        f"agent {one} is {distance} links from agent {other} and moves with it after "
+        f"{1 + int(np.argmax(early > 0))} rounds: read neighbours from the inbox alone.",
+    )
+    require(
+        late[-1] > 0,
+        f"agent {one} does not move with agent {other}, {distance} links away, in {len(late)} "
+        "rounds: `step` has to use its inbox.",
+    )
+
+
+def draws_have_the_registered_law(trial: Trial, sampler: Sampler) -> None:
+    """Simulated means and covariances equal the exact law, within the Monte Carlo error.
+
+    Samplers without a law in `starlings.theory` are not asked, nor problems that are not quadratic.
+    """
+    if trial.problem.quadratic is None or sampler.common_start or not theory.has_law(sampler):
+        return
+    rounds = max(LAW_ROUNDS)
+    start = trial.positions(sampler, LAW_CHAINS)
+    found = drawn(trial, sampler, chains=LAW_CHAINS, draws=rounds, initial=start)
+    exact = list(theory.law(trial.problem, trial.network, sampler).moments(rounds))
+    scores = np.concatenate([z_scores(found[:, k - 1], exact[k]) for k in LAW_ROUNDS])
+    limit = scipy.stats.norm.isf(FALSE_ALARM / len(scores) / 2)
+    worst = float(np.abs(scores).max())
+    require(
+        worst < limit,
+        f"a mean or covariance of the draws is {worst:.1f} standard errors from the registered "
+        f"law, and chance alone reaches {limit:.1f}: `step` or the law is wrong.",
+    )
+
+
+def z_scores(draws: np.ndarray, moments: Moments) -> np.ndarray:
+    """Distances of sample means and covariances from exact ones, in standard errors.
+
+    Over C independent draws (C, agent, dim) a mean has the standard error sd / sqrt(C), and an
+    entry of the covariance of Gaussians has the variance (S_ii S_jj + S_ij^2) / C.
+    """
+    flat = draws.reshape(len(draws), -1)
+    S, count = moments.covariance, len(draws)
+    mean = (flat.mean(axis=0) - moments.mean.ravel()) / np.sqrt(np.diag(S) / count)
+    spread = np.sqrt((np.outer(np.diag(S), np.diag(S)) + S**2) / count)
+    covariance = (np.cov(flat.T) - S) / spread
+    return np.concatenate([mean, covariance[np.triu_indices(len(S))]])

@@ -1,0 +1,205 @@
+"""The contract of samplers can be broken: for every rule there is a sampler that breaks it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import starlings as st
+from starlings.testing import RULES, check_sampler, keys, rules, runs
+
+CARD = st.Card("Plain", "position x_i", 1, "first order in the step", "nobody 2026")
+
+
+@st.pytree
+@dataclass(frozen=True)
+class Plain(st.Sampler):
+    """Gossip and a Langevin step: keeps the contract."""
+
+    step_size: Any = 0.1
+    card: ClassVar[st.Card] = CARD
+
+    def init(self, agent, position, round):
+        return st.PositionState(position)
+
+    def step(self, agent, state, inbox, round):
+        x = state.position
+        kick = jnp.sqrt(2 * self.step_size) * self.noise(round, x)
+        x = self.mixed(x, inbox) - self.step_size * agent.gradient(x) + kick
+        return st.PositionState(x), st.no_info(x)
+
+    def mixed(self, x, inbox):
+        return inbox.mix
+
+    def noise(self, round, x):
+        return round.private_noise(x)
+
+
+class Unregistered(st.Sampler):
+    card = CARD
+
+    def init(self, agent, position, round):
+        return st.PositionState(position)
+
+    def step(self, agent, state, inbox, round): ...
+
+
+@st.pytree
+@dataclass(frozen=True)
+class TextAsNumber(Plain):
+    how: str = "fast"
+
+
+class RefusesWithoutWords(Plain):
+    def check(self, problem, network):
+        raise KeyError("rows")
+
+
+class Narrow(Plain):
+    def init(self, agent, position, round):
+        return st.PositionState(position.astype(np.float32))
+
+
+class WordyState(NamedTuple):
+    position: Any
+    key: Any
+
+
+class HoldsAKey(Plain):
+    def init(self, agent, position, round):
+        return WordyState(position, round.batch_key())
+
+    def step(self, agent, state, inbox, round):
+        return WordyState(*super().step(agent, state, inbox, round)[0], state.key), st.no_info(
+            state.position
+        )
+
+
+class Talkative(Plain):
+    card = st.Card("Talkative", "position and more", 2, "none", "nobody 2026")
+
+
+MEMORY = [0.0]
+
+
+class Remembers(Plain):
+    def step(self, agent, state, inbox, round):
+        MEMORY[0] += 1.0
+        state, info = super().step(agent, state, inbox, round)
+        return st.PositionState(state.position + MEMORY[0]), info
+
+
+class NoiseTwice(Plain):
+    def noise(self, round, x):
+        return round.private_noise(x) + round.private_noise(x)
+
+
+class KeyTwice(Plain):
+    def noise(self, round, x):
+        key = round.batch_key()
+        return jax.random.normal(key, x.shape, x.dtype) + jax.random.gumbel(key, x.shape, x.dtype)
+
+
+class OwnSeed(Plain):
+    def noise(self, round, x):
+        return jax.random.normal(jax.random.fold_in(jax.random.key(1), round.index), x.shape)
+
+
+class Silent(Plain):
+    def noise(self, round, x):
+        return jnp.zeros_like(x)
+
+
+@st.pytree
+@dataclass(frozen=True)
+class Selects(Plain):
+    """A number that selects code."""
+
+    step_size: Any = st.choice(default=0.1)  # noqa: RUF009
+
+
+class SameNoise(Plain):
+    """The same noise for every seed."""
+
+    def init(self, agent, position, round):
+        return st.PositionState(0 * position)
+
+    def noise(self, round, x):
+        return jnp.sin(round.index + agent_numbers(x))
+
+
+def agent_numbers(x):
+    return jnp.arange(x.size, dtype=x.dtype)
+
+
+class Deaf(Plain):
+    def mixed(self, x, inbox):
+        return x
+
+
+class TooNoisy(Plain):
+    def noise(self, round, x):
+        return 1.2 * round.private_noise(x)
+
+
+@st.theory.register_law(Plain)
+@st.theory.register_law(TooNoisy)
+def plain_law(s, sampler):
+    eta = float(sampler.step_size)
+    noise = np.sqrt(2 * eta) * s.private_noise
+    return st.theory.Law.constant(
+        s.shape, st.theory.Recursion(s.lift(s.W) - eta * s.H, eta * s.b, noise)
+    )
+
+
+BROKEN = {
+    Unregistered: (rules.is_a_frozen_dataclass_with_a_card, "must be a frozen dataclass"),
+    TextAsNumber: (rules.is_a_frozen_dataclass_with_a_card, r"make it with `starlings\.choice`"),
+    RefusesWithoutWords: (rules.check_refuses_with_a_value_error, "it raised KeyError: 'rows'"),
+    Narrow: (rules.shapes_and_dtypes_survive_a_round, "`step` changes the state from"),
+    HoldsAKey: (rules.shapes_and_dtypes_survive_a_round, "a state must hold no key"),
+    Talkative: (rules.message_has_the_size_on_the_card, r"must be \(6,\) of float64.*got \(3,\)"),
+    Remembers: (rules.compiled_rounds_can_be_replayed_eagerly_from_any_round, "compiled and eager"),
+    NoiseTwice: (keys.no_key_is_used_twice, "call each method of `Round` once"),
+    KeyTwice: (keys.no_key_is_used_twice, "JAX finds that a random key is used twice"),
+    OwnSeed: (keys.no_key_is_used_twice, "not from a seed of your own"),
+    Silent: (keys.no_key_is_used_twice, "no random number was drawn"),
+    Selects: (runs.one_trace_serves_all_settings, "`step` was traced 2 times"),
+    SameNoise: (runs.draws_depend_on_the_seed_alone, "another seed has some of the same draws"),
+    Deaf: (runs.agents_only_read_their_inbox, "`step` has to use its inbox"),
+    TooNoisy: (runs.draws_have_the_registered_law, "standard errors from the registered law"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
+def test_a_sampler_that_breaks_a_rule_is_refused(kind):
+    rule, text = BROKEN[kind]
+    if "__dataclass_fields__" not in vars(kind) and issubclass(kind, Plain):
+        st.pytree(kind)
+    with pytest.raises(AssertionError, match=text):
+        check_sampler(kind(), rules=[rule])
+
+
+def test_every_rule_has_a_sampler_that_breaks_it():
+    unbroken = set(RULES) - {rule for rule, _ in BROKEN.values()}
+    assert unbroken == {runs.draws_are_those_of_a_plain_loop}  # which the runtime could break
+
+
+def test_a_sampler_that_keeps_them_passes():
+    check_sampler(Plain(0.1))
+
+
+def test_pytest_is_not_needed():
+    program = (
+        "import sys; sys.modules['pytest'] = None\n"
+        "import starlings.testing; print(len(starlings.testing.RULES))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == f"{len(RULES)}\n", done.stderr
