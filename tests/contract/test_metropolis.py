@@ -14,6 +14,7 @@ import scipy.integrate
 import scipy.stats
 
 import starlings as st
+from starlings.network.agreement import VoteState
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round, chain_keys
 from starlings.runtime import loop
@@ -200,7 +201,7 @@ def test_the_sum_that_decides_is_the_sum_of_the_changes(graph, slack):
     sampler = Undecided(0.8, network.diameter + slack, "sum")
     last = rounds_of(sampler, problem, network, sampler.flood_rounds + sampler.cycle)[-1]
     changes = np.asarray(last.candidate_energy - last.energy)
-    total = np.asarray(last.outgoing)
+    total = np.asarray(last.agreement.outgoing)
     np.testing.assert_allclose(total[:, 0], changes.sum(axis=1), rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(total, np.broadcast_to(total[:, :1], total.shape))
     assert np.abs(changes).min() > 0
@@ -211,8 +212,8 @@ def test_the_sum_that_decides_is_the_sum_of_the_changes(graph, slack):
         for node in network.nodes
     ]
     for chain in range(3):
-        assert last.level[chain].tolist() == expected
-        assert last.parents[chain, 1:].tolist() == parents[1:]
+        assert last.agreement.level[chain].tolist() == expected
+        assert last.agreement.parents[chain, 1:].tolist() == parents[1:]
 
 
 def test_a_veto_travels_one_edge_a_round():
@@ -220,11 +221,11 @@ def test_a_veto_travels_one_edge_a_round():
     network = st.Network.path(5)
     problem, sampler = skewed_problem(), Metropolis.on(network, 0.5)
     states = rounds_of(sampler, problem, network, sampler.flood_rounds)[-1]
-    states = states._replace(outgoing=np.tile([0.0, 0.0, 0.0, 0.0, 1.0], (3, 1)))
+    states = states._replace(agreement=VoteState(np.tile([0.0, 0.0, 0.0, 0.0, 1.0], (3, 1))))
     first = sampler.flood_rounds + 1
     for k, after in enumerate(rounds_of(sampler, problem, network, 3, states, first), start=1):
         heard = [float(4 - node <= k) for node in range(5)]
-        assert np.asarray(after.outgoing).tolist() == [heard] * 3
+        assert np.asarray(after.agreement.outgoing).tolist() == [heard] * 3
 
 
 def bounded_problem():

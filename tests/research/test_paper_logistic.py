@@ -23,7 +23,8 @@ from starlings.research.paper.experiments.logistic_claims import (
 from starlings.research.paper.experiments.logistic_posterior import Posterior, accuracies
 from starlings.research.paper.parallel import pieces
 from starlings.research.paper.style import figure_style
-from starlings.solvers.proximal import proximal_point, tolerance
+from starlings.solvers.objective import tolerance
+from starlings.solvers.proximal import proximal_point
 from starlings.theory import law
 
 QUICK = Settings(quick=True)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import starlings as st
-from starlings.solvers import proximal
-from starlings.solvers.proximal import Objective, eliminate, minimise, proximal_point
+from starlings.solvers.newton import DENSE_HESSIAN_DIMENSION, eliminate, minimise
+from starlings.solvers.objective import Objective
+from starlings.solvers.proximal import proximal_point
 from starlings.tuning import tune
 from tests.problems import unequal_linear_problem
 
@@ -30,9 +31,10 @@ def agent_of(problem, index=0):
     return jax.tree.map(lambda a: a[index], problem.agents())
 
 
-def solve(problem, curvature, linear, start, index=0):
+def solve(problem, curvature, linear, start, index=0, dense=True):
     agent = agent_of(problem, index)
-    found = jax.jit(proximal_point)(agent, curvature, jnp.asarray(linear), jnp.asarray(start))
+    solver = partial(proximal_point, dense_dimension=DENSE_HESSIAN_DIMENSION if dense else 0)
+    found = jax.jit(solver)(agent, curvature, jnp.asarray(linear), jnp.asarray(start))
     slope = agent.gradient(found.point) + curvature * found.point - jnp.asarray(linear)
     return found, np.asarray(slope)
 
@@ -55,10 +57,9 @@ def test_closed_form_and_newton_agree_on_quadratics(curvature):
 
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("start", [0.0, 3.0, -20.0])
-def test_newton_reaches_the_optimum_from_far(logistic_problem, dense, start, monkeypatch):
-    monkeypatch.setattr(proximal, "DENSE_DIMENSION", 100 if dense else 0)
+def test_newton_reaches_the_optimum_from_far(logistic_problem, dense, start):
     for index in range(logistic_problem.num_agents):
-        found, slope = solve(logistic_problem, 0.5, np.ones(3), np.full(3, start), index)
+        found, slope = solve(logistic_problem, 0.5, np.ones(3), np.full(3, start), index, dense)
         assert found.residual <= ACCEPTED[np.float64]
         assert np.abs(slope).max() < 1e-6
 
@@ -81,10 +82,10 @@ def double_well():
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_a_saddle_does_not_stop_it(dense, monkeypatch):
+def test_a_saddle_does_not_stop_it(dense):
     """At the start the Hessian of the double well is negative definite."""
-    monkeypatch.setattr(proximal, "DENSE_DIMENSION", 100 if dense else 0)
-    found, slope = solve(double_well(), 0.1, np.array([0.1, -0.2, 0.3]), np.full(3, 0.01))
+    linear, start = np.array([0.1, -0.2, 0.3]), np.full(3, 0.01)
+    found, slope = solve(double_well(), 0.1, linear, start, dense=dense)
     assert found.residual <= ACCEPTED[np.float64]
     assert np.abs(slope).max() < 1e-6
     np.testing.assert_allclose(np.abs(found.point), 1.0, atol=0.05)
@@ -281,20 +282,20 @@ def test_newton_leaves_no_more_than_the_square_of_what_it_stops_at(dtype):
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_products_with_the_hessian_are_as_accurate_as_the_hessian(dense, monkeypatch):
+def test_products_with_the_hessian_are_as_accurate_as_the_hessian(dense):
     """phi(z) = sum_k exp(s_k z_k) + |z|^2 / 2 - l'z, with curvatures from 1 to 600.
 
     Conjugate gradients solve a step to the root of what is left, not to rounding, and so go on
     to a finer residual: what is left is no more than the square of eps^(1/3) all the same.
     """
-    monkeypatch.setattr(proximal, "DENSE_DIMENSION", 100 if dense else 0)
     random, slopes = np.random.default_rng(0), np.geomspace(0.1, 20.0, 8)
     linear = slopes * np.exp(random.normal(size=8) / 3)
 
     def phi(z):
         return jnp.sum(jnp.exp(slopes * z) + z**2 / 2 - linear * z)
 
-    solve_all = jax.jit(jax.vmap(partial(minimise, Objective.of(phi))))
+    largest = DENSE_HESSIAN_DIMENSION if dense else 0
+    solve_all = jax.jit(jax.vmap(partial(minimise, Objective.of(phi), dense_dimension=largest)))
     found = np.asarray(solve_all(jnp.asarray(random.normal(size=(200, 8)) / slopes)).point)
     grown = np.exp(slopes * found)
     gradient, curvature = slopes * grown + found - linear, slopes**2 * grown + 1

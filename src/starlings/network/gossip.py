@@ -1,18 +1,14 @@
-"""Sums over the whole network, exact and the same in every bit, by neighbours talking.
+"""Exact sums and maxima over the whole network, by messages between neighbours, before a run.
 
-Agents are numbered, as their noise already needs. Let the level of an agent be its distance from
-agent 0 (any other would do), learnt by a flood:
+Agents are numbered, as their noise already needs. The level of an agent is its distance from agent
+0 in edges (any other agent would do), learnt by a flood:
 
-    level_0 = 0,   level_i = 1 + min_j level_j                                              (1)
+    level_0 = 0,   level_i = 1 + min_j level_j   over the neighbours j of i                 (1)
 
-A sum then climbs the levels: in its turn each agent sends its part to all its neighbours on the
-level below it, in equal shares, so that nothing is lost or counted twice,
-
-    part_i += sum of (part_j / number of j's parents) over neighbours j one level above     (2)
-
-and agent 0's total floods back as it is, so that all agents hold the same bits. Both ways take as
-many rounds as there are levels. This hides nothing from neighbours: an agent at the rim sends its
-own value to those one level below it.
+A sum climbs the levels to agent 0 by the rules of `levels`, and agent 0's total floods back as it
+is, so that all agents have the same bits. Both ways take as many rounds as there are levels. This
+hides nothing from neighbours: an agent with no neighbour farther from agent 0 than itself sends
+shares of its own value.
 """
 
 from __future__ import annotations
@@ -26,20 +22,24 @@ import numpy as np
 
 from starlings.network import Network
 from starlings.network.delivery import Wiring
+from starlings.network.levels import sent_share, with_received
 
 WIDTHS = (32, 512)
+"""Numbers of columns to which arrays are padded, so that a sum is compiled a few times only."""
 
 
 @dataclass
 class Ledger:
-    """What has been sent so far."""
+    """A count of what all agents have sent so far."""
 
     rounds: int = 0
     messages: int = 0
+    """Messages of all agents, one for each neighbour and round."""
     floats: int = 0
+    """Numbers in those messages."""
 
     def add(self, rounds: int, messages: int, floats_each: int) -> None:
-        """Count some rounds in which `messages` were sent in all."""
+        """Count rounds in which `messages` of `floats_each` numbers were sent in all."""
         self.rounds += rounds
         self.messages += messages
         self.floats += messages * floats_each
@@ -54,7 +54,9 @@ class Gossip:
 
     def __post_init__(self) -> None:
         if self.network.num_edges == 0 and self.network.size > 1:
-            raise ValueError("sums over a network need edges: these agents never hear of another.")
+            raise ValueError(
+                "`network` must have edges: without them no sum over the agents can be formed."
+            )
         self.wiring = Wiring.of(self.network, np.float64)
         self.links = int(self.network.degrees.sum())
         self.level = self._flood_levels()
@@ -62,16 +64,16 @@ class Gossip:
         self.parents = self._count_parents()
 
     def sum(self, parts: Any) -> np.ndarray:
-        """The sum of parts (agent, ...) over the agents, as every agent holds it: (agent, ...)."""
+        """The sum of `parts` (agent, ...) over the agents, as each agent knows it: (agent, ...)."""
         flat = np.asarray(parts).reshape(len(parts), -1)
         self.ledger.add(self.depth, self.links, flat.shape[1])
         total = _climb(self.wiring, self.level, self.parents, self.depth, _widened(flat))
         return self.flood(np.asarray(total)[:, : flat.shape[1]]).reshape(parts.shape)
 
     def max(self, values: Any) -> np.ndarray:
-        """The largest of values (agent, k) over the agents, entry by entry, at every agent.
+        """The largest of `values` (agent, k) over the agents, entry by entry, at every agent.
 
-        No two agents are farther apart than twice the number of levels.
+        The distance of two agents is at most twice the number of levels.
         """
         self.ledger.add(2 * self.depth, 2 * self.depth * self.links, values.shape[1])
         return np.asarray(_largest(self.wiring, 2 * self.depth, np.asarray(values)))
@@ -84,21 +86,23 @@ class Gossip:
         return np.asarray(flooded)[:, : flat.shape[1]].reshape(np.shape(values))
 
     def _flood_levels(self) -> jax.Array:
-        """Eq. (1); N - 1 rounds are enough for any graph, and nobody has to know its diameter."""
+        """The levels, eq. (1), in N - 1 rounds: enough for any graph, whatever its diameter."""
         rounds = self.network.size - 1
         self.ledger.add(rounds, rounds * self.links, 1)
         return _levels(self.wiring, self.network.local, rounds)
 
     def _count_parents(self) -> jax.Array:
-        """How many neighbours are one level nearer to agent 0: each announces its level."""
+        """The number of each agent's parents, by one round in which all announce their levels."""
         self.ledger.add(1, self.links, 1)
         announced = np.asarray(self.level)[:, None] == np.arange(self.depth + 1)
         return _announced_below(self.wiring, self.level, announced.astype(float))
 
 
 def _widened(columns: np.ndarray) -> np.ndarray:
-    """Columns with zeros up to one of a few widths: each is compiled once. A deployment of single
-    agents would not send those, so they are not counted."""
+    """The columns, with zeros up to one of `WIDTHS`, for each of which a sum is compiled once.
+
+    A deployment of single agents would not send these zeros, so the ledger does not count them.
+    """
     width = columns.shape[1]
     wanted = next((w for w in WIDTHS if w >= width), width)
     return np.pad(columns, ((0, 0), (0, wanted - width)))
@@ -115,27 +119,27 @@ def _levels(wiring: Wiring, numbers: Any, rounds: Any) -> jax.Array:
 
 @jax.jit
 def _announced_below(wiring: Wiring, level: Any, announced: jax.Array) -> jax.Array:
-    """How many neighbours of each agent announce the level below its own."""
+    """The number of neighbours of each agent that announce the level below its own."""
     around = wiring.deliver(announced).sum
     return around[jnp.arange(len(level)), level - 1]
 
 
 @jax.jit
 def _largest(wiring: Wiring, rounds: Any, values: jax.Array) -> jax.Array:
-    def hear(_, values):
+    def receive(_, values):
         return jnp.maximum(values, wiring.deliver(values).max)
 
-    return jax.lax.fori_loop(0, rounds, hear, values)
+    return jax.lax.fori_loop(0, rounds, receive, values)
 
 
 @jax.jit
 def _climb(wiring: Wiring, level: Any, parents: Any, depth: Any, parts: jax.Array) -> jax.Array:
+    level, parents = level[:, None], parents[:, None]
+
     def turn(step, parts):
         sending = depth - step
-        share = parts / jnp.maximum(parents, 1)[:, None]
-        sent = jnp.where((level == sending)[:, None], share, 0.0)
-        heard = wiring.deliver(sent).sum
-        return parts + jnp.where((level == sending - 1)[:, None], heard, 0.0)  # (2)
+        sent = sent_share(parts, level, parents, sending)
+        return with_received(parts, level, wiring.deliver(sent).sum, sending)
 
     return jax.lax.fori_loop(0, depth, turn, parts)
 
@@ -144,7 +148,7 @@ def _climb(wiring: Wiring, level: Any, parents: Any, depth: Any, parts: jax.Arra
 def _descend(wiring: Wiring, level: Any, depth: Any, values: jax.Array) -> jax.Array:
     def turn(step, values):
         sent = jnp.where((level == step)[:, None], values, -jnp.inf)
-        heard = wiring.deliver(sent).max
-        return jnp.where((level == step + 1)[:, None], heard, values)
+        received = wiring.deliver(sent).max
+        return jnp.where((level == step + 1)[:, None], received, values)
 
     return jax.lax.fori_loop(0, depth, turn, values)

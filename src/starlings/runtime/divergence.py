@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.solvers.proximal import tolerance
+from starlings.solvers.objective import tolerance
 
 SOUND, UNCONVERGED, EXPLODED, NOT_FINITE = range(4)
 REASONS = 4

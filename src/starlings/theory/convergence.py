@@ -64,7 +64,8 @@ from scipy.integrate import quad
 from starlings.models.gaussian import flat_prior, local_quadratic
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.solvers.proximal import Objective, minimise, tolerance
+from starlings.solvers.newton import minimise
+from starlings.solvers.objective import Objective, tolerance
 
 
 class GraphMatrices(NamedTuple):
