@@ -118,13 +118,13 @@ STUDIES = {
     "section": (
         "[model]",
         "[modle]",
-        "unknown section [modle]; expected the sections [model], [data]",
+        "unknown section [modle]; expected one of [model], [data]",
     ),
     "section hint": ("[network]", "[netwrok]", "Did you mean 'network'?"),
     "stray key": (
         "\n[model]",
         "seed = 1\n[model]",
-        "unknown key `seed` on top; expected the sections [model]",
+        "unknown key `seed` on top; expected one of [model]",
     ),
     "not a section": ("[run]", "[[run]]", "`run` must be a section [run], got [{'draws': 2}]"),
     "no section": ('[data]\nfile = "rows.csv"\nsite = "site"\n', "", "needs a section [data]"),
@@ -143,6 +143,11 @@ STUDIES = {
         '"linear_regression"',
         '"linear_regresion"',
         "got 'linear_regresion'. Did you mean 'linear_regression'?",
+    ),
+    "old model key": (
+        "noise_std",
+        "prior_var",
+        "`prior_var` is now `prior_std`, a standard deviation",
     ),
     "no model kind": ('kind = "linear_regression"\n', "", "[model] needs the key `kind`"),
     "no outcome": ('outcome = "y"\n', "", "[model] needs the key `outcome`"),

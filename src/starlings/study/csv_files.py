@@ -1,8 +1,8 @@
-"""CSV files looked through before they are read, for what a fast reader passes over in silence.
+"""CSV files are checked before they are read, for faults that a fast reader does not report.
 
-A file is read as UTF-8 text with a header, commas, and quotes (") around fields that have commas or
-line breaks in them. Blank lines do not count, nor does white space around a name of the header. A
-comma at the end of every row, or of the header alone, is no field.
+A file is UTF-8 text with a header, commas, and quotes (") around fields that contain commas or line
+breaks. Blank lines are ignored, as is white space around a name of the header. A comma at the end
+of every row, or at the end of only the header, does not begin another field.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 WHITE = " \t\r\n"
-MOST_TOLD = 5
-"""Lines at fault that are named."""
+"""The characters of a blank line."""
+MAX_LINES_NAMED = 5
+"""Number of faulty lines that an error message names."""
 NOT_TEXT = {
     b"\x1f\x8b": "it is compressed by gzip; unpack it",
     b"PK\x03\x04": "it is a workbook or a zip archive; save the table as CSV",
@@ -23,7 +24,7 @@ NOT_TEXT = {
     b"\xff\xfe": "it is UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "it is UTF-16 text; save it as UTF-8",
 }
-"""How files begin that are called .csv but are none."""
+"""First bytes of files that are named .csv but are something else, with the remedy."""
 
 
 def header(path: Path) -> list[str]:
@@ -34,7 +35,7 @@ def header(path: Path) -> list[str]:
 
 
 def check_rows(path: Path) -> int:
-    """The number of rows; refused if one of them has not as many fields as the header."""
+    """The number of rows; a row with another number of fields than the header is an error."""
     records = _records(path)
     names = _names(next(records, (1, []))[1])
     width, count, wrong = -1, 0, []
@@ -45,12 +46,12 @@ def check_rows(path: Path) -> int:
             wrong.append((line, len(record)))
         count += 1
     if wrong:
-        raise ValueError(_of_another_length(path, len(names), wrong))
+        raise ValueError(_wrong_lengths(path, len(names), wrong))
     return count
 
 
 def lines_of(path: Path, rows: np.ndarray) -> list[int]:
-    """The lines, counted from 1, on which some rows begin; rows are counted from 0."""
+    """The lines, counted from 1, on which rows begin; rows are counted from 0."""
     wanted, found = set(rows.tolist()), {}
     for row, (line, _) in enumerate(_records(path), start=-1):
         if row in wanted:
@@ -59,28 +60,30 @@ def lines_of(path: Path, rows: np.ndarray) -> list[int]:
 
 
 def _names(record: list[str]) -> list[str]:
+    """The names of a header without white space around them."""
     return [name.strip() for name in record]
 
 
 def _width(names: list[str], first_row: list[str]) -> int:
-    """How many fields every row has to have: see the top of this file on commas at the end."""
+    """The number of fields that every row must have, with a comma at the end or without."""
     is_closed = len(first_row) == len(names) + 1 and not first_row[-1].strip()
     only_header_is_closed = len(first_row) == len(names) - 1 and not names[-1]
     return len(first_row) if is_closed or only_header_is_closed else len(names)
 
 
-def _of_another_length(path: Path, width: int, wrong: list[tuple[int, int]]) -> str:
+def _wrong_lengths(path: Path, width: int, wrong: list[tuple[int, int]]) -> str:
+    """The error about rows (line, fields) whose number of fields is not the header's."""
     line, fields = wrong[0]
-    lines = ", ".join(str(line) for line, _ in wrong[:MOST_TOLD])
-    more = ", ..." if len(wrong) > MOST_TOLD else ""
-    others = f" ({len(wrong)} such lines: {lines}{more})" if len(wrong) > 1 else ""
+    lines = ", ".join(str(line) for line, _ in wrong[:MAX_LINES_NAMED])
+    more = ", ..." if len(wrong) > MAX_LINES_NAMED else ""
+    further = f" ({len(wrong)} such lines: {lines}{more})" if len(wrong) > 1 else ""
     if fields > width:
         remedy = "A field with a comma in it needs quotes, and a number a decimal point."
     else:
         remedy = "A field without a value still needs its comma."
     return (
         f"{path} cannot be read as CSV: line {line} has {fields} field{'s' * (fields != 1)}, but "
-        f"the header has {width}{others}. {remedy}"
+        f"the header has {width}{further}. {remedy}"
     )
 
 
@@ -111,6 +114,7 @@ class _NulError(Exception):
 
 
 def _lines(file: Iterator[str]) -> Iterator[str]:
+    """The lines of a file, of which those with only white space become empty."""
     for line in file:
         if "\0" in line:
             raise _NulError
@@ -118,6 +122,7 @@ def _lines(file: Iterator[str]) -> Iterator[str]:
 
 
 def _check_text(path: Path) -> None:
+    """Refuse a file that begins like one of another format."""
     with path.open("rb") as file:
         begins = file.read(4)
     for mark, fault in NOT_TEXT.items():
@@ -126,6 +131,7 @@ def _check_text(path: Path) -> None:
 
 
 def _undecodable_line(path: Path) -> int:
+    """The first line, counted from 1, that is not UTF-8 text."""
     number = 0
     with path.open("rb") as file:
         for line in file:

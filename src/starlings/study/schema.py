@@ -31,7 +31,7 @@ FROM_THE_COMMAND = ("progress", "output", "overwrite", "checkpoint", "resume")
 
 @dataclass(frozen=True)
 class ModelSection:
-    """[model]; `options` are keywords of the regression."""
+    """The section [model]; `options` are keywords of the regression."""
 
     kind: str
     outcome: str
@@ -43,7 +43,7 @@ class ModelSection:
 
 @dataclass(frozen=True)
 class DataSection:
-    """[data]; it has no `options`."""
+    """The section [data]; it has no `options`."""
 
     file: str | None = None
     site: str | None = None
@@ -53,7 +53,7 @@ class DataSection:
 
 @dataclass(frozen=True)
 class NetworkSection:
-    """[network]; `options` are keywords of the graph."""
+    """The section [network]; `options` are keywords of the graph."""
 
     graph: str | None = None
     edges: Pairs | None = None
@@ -62,7 +62,7 @@ class NetworkSection:
 
 @dataclass(frozen=True)
 class SamplerSection:
-    """[sampler]; `options` are the fields of the sampler."""
+    """The section [sampler]; `options` are the fields of the sampler."""
 
     name: str | None = None
     options: Table = field(default_factory=dict)
@@ -70,7 +70,7 @@ class SamplerSection:
 
 @dataclass(frozen=True)
 class RunSection:
-    """[run]; `options` are keywords of `sample`."""
+    """The section [run]; `options` are keywords of `starlings.sample`."""
 
     output: str | None = None
     options: Table = field(default_factory=dict)
@@ -101,12 +101,14 @@ def read_study(source: Path) -> Sections:
     _check_model(model, found.model)
     _check_data(sections["data"], found.data)
     if (found.network.graph is None) == (found.network.edges is None):
-        raise sections["network"].error("needs either `graph` or `edges`, and not both.")
+        raise sections["network"].error(
+            'needs either `graph` or `edges`, and not both; write for example graph = "ring".'
+        )
     return found
 
 
 def sampler_class(section: Section) -> type[Sampler]:
-    """The class that [sampler] names; a module beside the study's file can be imported too."""
+    """The class that [sampler] names; its module may be in the folder of the study's file."""
     name = section.text("name")
     try:
         return find_sampler(name, folder=section.source.parent)
@@ -143,15 +145,21 @@ def _run_keys() -> dict[str, Key]:
 
 def _check_model(section: Section, model: ModelSection) -> None:
     if not model.covariates and not model.intercept:
-        raise section.error("has no covariates and no intercept: there is nothing to infer.")
+        raise section.error(
+            "`covariates` is [] and `intercept` is false: there is nothing to infer. Name a "
+            "column, or leave `intercept` out."
+        )
     names = [*model.covariates, model.outcome, *(["intercept"] if model.intercept else [])]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise section.error(f"names the columns {repeated} more than once.")
+        raise section.error(f"names the columns {repeated} more than once; name each only once.")
 
 
 def _check_data(section: Section, data: DataSection) -> None:
     if (data.file is None) == (data.folder is None):
         raise section.error("needs either `file` or `folder`, and not both.")
     if (data.file is None) != (data.site is None):
-        raise section.error("needs `site` with a `file`, and not with a `folder`.")
+        raise section.error(
+            "needs `site` with a `file`, and not with a `folder`: the column that names the site "
+            "of each row."
+        )

@@ -31,14 +31,14 @@ TYPES_IN_WORDS: dict[Any, str] = {
     list[str]: "a list of names in quotes",
     Pairs: 'a list of pairs of names such as [["north", "south"]]',
 }
-"""Types as errors name them."""
+"""How error messages name the types of values."""
 
 
 class Key(NamedTuple):
-    """What a key of a section may hold."""
+    """The type and the default of a key."""
 
     type: Any
-    """The annotated type; `Any` leaves the check to whoever gets the value."""
+    """The annotated type; with `Any` the value is checked where it is used."""
     is_required: bool
     default: Any = None
     """The value of a key that is left out."""
@@ -90,7 +90,7 @@ class Section:
         return choices[name]
 
     def read(self, cls: Callable[..., Any], options: Mapping[str, Key]) -> Any:
-        """An object of `cls`, which takes its own keys by name and the others as `options`."""
+        """An object of `cls`; keys that are none of its fields become its `options`."""
         fields = keys_of(cls, besides=["options"])
         self.check({**fields, **options})
         given = {key: value for key, value in self.table.items() if key in fields}
@@ -105,7 +105,8 @@ class Section:
                 raise self.error(f"unknown key `{name}`; expected one of {list(keys)}.{hint}")
         for name, key in keys.items():
             if key.is_required and name not in self.table:
-                raise self.error(f"needs the key `{name}`.")
+                expected = _in_words(key.type)
+                raise self.error(f"needs the key `{name}`, {expected}; it has {list(self.table)}.")
         for name, value in self.table.items():
             if not _is_of_type(value, keys[name].type):
                 expected = _in_words(keys[name].type)
@@ -123,23 +124,29 @@ def read_sections(
         optional: those that may be left out.
     """
     tables = _parse(source)
-    expected = ", ".join(f"[{name}]" for name in names)
+    expected = _headings(names)
     for name, table in tables.items():
         if name not in names:
             what = f"section [{name}]" if isinstance(table, dict) else f"key `{name}` on top"
             hint = nearest(name, names)
-            raise ValueError(f"{source}: unknown {what}; expected the sections {expected}.{hint}")
+            raise ValueError(f"{source}: unknown {what}; expected one of {expected}.{hint}")
         if not isinstance(table, dict):
             raise ValueError(f"{source}: `{name}` must be a section [{name}], got {table!r}.")
     for name in names:
         if name not in tables and name not in optional:
-            raise ValueError(f"{source} needs a section [{name}].")
+            raise ValueError(f"{source}: needs a section [{name}]; it has {_headings(tables)}.")
     return {name: Section(source, name, tables.get(name, {})) for name in names}
 
 
+def _headings(names: Collection[str]) -> str:
+    """Sections as they stand in a file, such as [model], [data]."""
+    return ", ".join(f"[{name}]" for name in names) or "none"
+
+
 def _parse(source: Path) -> Table:
+    """All tables of a TOML file."""
     if not source.is_file():
-        raise FileNotFoundError(f"no TOML file at {source}.")
+        raise FileNotFoundError(f"no TOML file at {source}; check the name and the folder.")
     try:
         return tomllib.loads(source.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -149,8 +156,8 @@ def _parse(source: Path) -> Table:
 def _is_of_type(value: Any, expected: Any) -> bool:
     """Whether a TOML value can stand for an annotated type.
 
-    Whole numbers pass for numbers, and tables for dataclasses. A type that TOML does not know, such
-    as an array, passes too: whoever gets the value checks it.
+    Whole numbers pass for numbers, and tables for dataclasses. A type that TOML does not have, such
+    as an array, passes too: the value is checked where it is used.
     """
     origin, arguments = typing.get_origin(expected), typing.get_args(expected)
     if origin is Literal:

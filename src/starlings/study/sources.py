@@ -1,9 +1,8 @@
 """The rows of sites, read from one file with a column of site names or from a folder of files.
 
-A survey finds the sites and how many rows each has without reading anything else, so that a process
-that is to hold some of the sites reads the rows of those alone: from a folder only their files,
-from Parquet only the parts of the file in which they are, and from CSV all lines, of which it keeps
-its own.
+A survey finds the sites and their numbers of rows without reading anything else, so that a process
+with only some of the sites reads only their rows: from a folder only their files, from Parquet only
+the row groups in which they are, and from CSV all lines, of which it stores its own.
 """
 
 from __future__ import annotations
@@ -30,23 +29,24 @@ from starlings.study.tables import (
 )
 
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
-"""How names of compressed files end."""
-FILES_TOLD = 3
-"""Files at fault whose faults are told."""
+"""Suffixes of compressed files, which are not read."""
+MAX_FILES_DESCRIBED = 3
+"""Number of faulty files whose faults an error message describes; it only names further ones."""
 Moments = dict[str, np.ndarray]
-"""Of every site and column: rows, sum, sum of squares about the site's mean, least and most."""
+"""For each site an array (5, column): the number of rows, and of each column the sum, the sum of
+squares about the site's mean, the minimum and the maximum."""
 
 
 class Survey(NamedTuple):
-    """All sites, in order."""
+    """The names of all sites, in sorted order, and their sizes."""
 
     sites: list[str]
     rows: np.ndarray
-    """The number of rows of each."""
+    """The number of rows of each site, (site,)."""
 
 
 class Source(Protocol):
-    """Where rows come from."""
+    """A file or a folder from which the rows of sites are read."""
 
     @property
     def path(self) -> Path:
@@ -56,10 +56,10 @@ class Source(Protocol):
         """The sites and their sizes."""
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
-        """The columns of the rows of some sites, or of all, by site, as finite floats."""
+        """Columns as finite floats, by site, of the given sites; of all sites if None."""
 
     def place(self, site: str, row: int) -> str:
-        """Where a row of a site is, for people; `row` is its number in the file, from 0."""
+        """Where a row is, for error messages; `row` is its number in the file, from 0."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ class SiteFile:
     column: str
 
     def survey(self) -> Survey:
-        """From that column alone."""
+        """The sites and their sizes, from a single column."""
         names, numbers = site_names(read_labels(self.path, self.column))
         return Survey(names, np.bincount(numbers, minlength=len(names)))
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
-        """Rows keep their numbers in the file as their index."""
+        """Columns by site; the index of a table has the rows' numbers in the file."""
         labels = read_labels(self.path, self.column)
         names, numbers = site_names(labels)
         wanted, chosen = None, None
@@ -89,7 +89,7 @@ class SiteFile:
         return _by_site(frame, numbers, names, names if sites is None else sites)
 
     def place(self, site: str, row: int) -> str:
-        """The line and the file."""
+        """The line, the file and the site of a row."""
         return (
             f"{find_rows(self.path, np.array([row])).described()[0]} of {self.path} (site {site!r})"
         )
@@ -97,17 +97,17 @@ class SiteFile:
 
 @dataclass(frozen=True)
 class SiteFolder:
-    """A folder with one file for each site, which is called after it."""
+    """A folder with one file for each site; the name of the file is that of the site."""
 
     path: Path
 
     def survey(self) -> Survey:
-        """From the names of the files and their numbers of rows."""
+        """The sites and their sizes, from the names of the files and their numbers of rows."""
         files = self._files()
         return Survey(list(files), np.array([number_of_rows(file) for file in files.values()]))
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
-        """Only the files of those sites are opened."""
+        """Columns by site; only the files of those sites are opened."""
         files, found, faults = self._files(), {}, {}
         for site in files if sites is None else sites:
             file = files[site]
@@ -116,37 +116,41 @@ class SiteFolder:
             except ColumnError as error:
                 faults[file.name] = str(error)
         if faults:
-            raise ColumnError(_told(faults))
+            raise ColumnError(_described(faults))
         return found
 
     def place(self, site: str, row: int) -> str:
-        """The line and the file, which is called after the site."""
+        """The line and the file of a row."""
         file = self._files()[site]
         return f"{find_rows(file, np.array([row])).described()[0]} of {file}"
 
     def _files(self) -> dict[str, Path]:
         if not self.path.is_dir():
-            raise FileNotFoundError(f"no folder of data at {self.path}.")
+            raise FileNotFoundError(f"no folder of data at {self.path}; check `folder` in [data].")
         visible = [file for file in self.path.iterdir() if file.name[0] != "."]
         packed = sorted(f.name for f in visible if f.suffix in PACKED and is_table(Path(f.stem)))
         if packed:
             raise ValueError(f"{self.path} has compressed files: {packed}; unpack them.")
         files = [file for file in visible if is_table(file)]
         if not files:
-            raise ValueError(f"{self.path} has no .csv or .parquet file: one for each site.")
+            raise ValueError(
+                f"{self.path} has no .csv or .parquet file; it needs one for each site."
+            )
         names = [file.stem.strip() for file in files]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"{self.path} has two files for each of the sites {twice}.")
+            raise ValueError(
+                f"{self.path} has two files for each of the sites {twice}; remove one of them."
+            )
         by_name = dict(zip(names, files, strict=True))
         return {name: by_name[name] for name in in_order(by_name)}
 
 
-def _told(faults: dict[str, str]) -> str:
-    """The faults of the first files, and the names of the others."""
-    others = list(faults)[FILES_TOLD:]
-    more = [f"{len(others)} more files have such faults: {others}."] if others else []
-    return " ".join([*list(faults.values())[:FILES_TOLD], *more])
+def _described(faults: dict[str, str]) -> str:
+    """The faults of the first files, and the names of further faulty files."""
+    further = list(faults)[MAX_FILES_DESCRIBED:]
+    more = [f"{len(further)} more files have such faults: {further}."] if further else []
+    return " ".join([*list(faults.values())[:MAX_FILES_DESCRIBED], *more])
 
 
 def _by_site(
@@ -158,7 +162,7 @@ def _by_site(
 
 
 def moments(frame: pd.DataFrame) -> np.ndarray:
-    """What a site shares of its columns, (5, column)."""
+    """The moments (5, column) of one site, which is all that it shares; see `Moments`."""
     values = frame.to_numpy(float)
     sums = values.sum(axis=0)
     squares = ((values - sums / len(values)) ** 2).sum(axis=0)
@@ -167,18 +171,19 @@ def moments(frame: pd.DataFrame) -> np.ndarray:
 
 
 def standardisation(columns: Sequence[str], by_site: Moments, source: Path) -> Standardisation:
-    """The mean and the standard deviation of every column over all sites.
+    """The mean and the standard deviation of every column over the rows of all sites.
 
-    Sites are added up in the order of their names, whoever holds them: the same bits everywhere.
+    Sites are added in the order of their names, so that every process gets equal bits.
     """
     shared = np.stack([by_site[site] for site in sorted(by_site)])
     counts, sums, squares = np.moveaxis(shared[:, :3], 1, 0)
     least, most = shared[:, 3].min(axis=0), shared[:, 4].max(axis=0)
     for name in np.asarray(columns)[least == most]:
         raise ValueError(
-            f"column {str(name)!r} of {source} is constant and cannot be standardised."
+            f"column {str(name)!r} of {source} is constant and cannot be standardised; leave it "
+            "out of `covariates`."
         )
     total = counts.sum(axis=0)
     mean = sums.sum(axis=0) / total
-    apart = counts * (sums / counts - mean) ** 2
-    return Standardisation(tuple(columns), mean, np.sqrt((squares + apart).sum(axis=0) / total))
+    between = counts * (sums / counts - mean) ** 2
+    return Standardisation(tuple(columns), mean, np.sqrt((squares + between).sum(axis=0) / total))

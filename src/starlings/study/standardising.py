@@ -1,4 +1,4 @@
-"""Covariates less their mean, over their standard deviation; and coefficients on the way back.
+"""Standardised covariates, and their coefficients in the original units.
 
 With means m_j and standard deviations s_j over the rows of all sites, and u_j = (x_j - m_j) / s_j,
 a linear predictor of the standardised columns is one of the original columns too:
@@ -21,27 +21,33 @@ import pandas as pd
 from starlings.problem.derived import Report, Values
 
 COEFFICIENTS, STANDARDISED = "beta", "beta_standardised"
-"""The names under which both are kept with the draws."""
+"""The names of the draws in original units and of those for standardised columns."""
 
 
 @dataclass(frozen=True)
 class Standardisation:
-    """The means and standard deviations of some columns, over all sites."""
+    """The means and standard deviations of columns over the rows of all sites.
+
+    Args:
+        columns: the names of the columns.
+        mean: their means, in units of the column.
+        sd: their standard deviations, in units of the column.
+    """
 
     columns: tuple[str, ...]
     mean: np.ndarray
     sd: np.ndarray
 
     def of(self, X: pd.DataFrame) -> pd.DataFrame:
-        """The columns u_j."""
+        """The standardised columns u_j of a table."""
         return X.sub(self.mean).div(self.sd)
 
     def without_centring(self) -> Standardisation:
-        """The same with means of zero, for a model without an intercept."""
+        """A copy with means of zero, for a model without an intercept."""
         return replace(self, mean=np.zeros_like(self.mean))
 
     def report(self, intercept: bool) -> Report:
-        """Draws of `beta` in original units, eq. (1), beside those of `beta_standardised`."""
+        """What results report: `beta` in original units, eq. (1), and `beta_standardised`."""
 
         def compute(parameters: Values) -> Values:
             standardised = parameters[COEFFICIENTS]
@@ -56,7 +62,7 @@ class Standardisation:
         return Report(compute, labels, {COEFFICIENTS: STANDARDISED})
 
     def record(self) -> dict[str, dict[str, float]]:
-        """The mean and the standard deviation of every column, in terms that JSON has."""
+        """The mean and the standard deviation of every column, in types that JSON has."""
         return {
             column: {"mean": float(mean), "sd": float(sd)}
             for column, mean, sd in zip(self.columns, self.mean, self.sd, strict=True)

@@ -11,8 +11,8 @@ Every section, its keys, their types and their defaults. A key without a default
     standardise     true or false, default false. Whether to centre and scale every covariate by its
                     mean and standard deviation over the rows of all sites. The sites then share
                     these two numbers for each column, and the prior is that of the standardised
-                    coefficients. Draws are kept of both: `beta` in the original units (change of
-                    the predictor for one unit of the column) and `beta_standardised`. Without an
+                    coefficients. Draws have both: `beta` in the original units (change of the
+                    predictor for one unit of the column) and `beta_standardised`. Without an
                     intercept columns are scaled and not centred.
     ...             the keywords of that regression, such as prior_std, with its defaults.
 
@@ -38,7 +38,7 @@ Every section, its keys, their types and their defaults. A key without a default
                     given, and the class has a rule `tuned`, the agents choose all of them.
 
 [run]           How long to run. The section may be left out.
-    draws           whole number, default 1000. Draws kept of each chain.
+    draws           whole number, default 1000. Draws recorded in each chain.
     chains          whole number, default 4. Independent replicas of the whole network.
     burn_in         whole number of rounds, default 500 for each round that the sampler needs to
                     move once. Dropped before the first draw.
@@ -88,7 +88,7 @@ from starlings.study.standardising import Standardisation
 
 @dataclass(frozen=True)
 class Study:
-    """A study whose keys and types have been checked; its parts are made when asked for.
+    """A study whose keys and types have been checked; its methods make the parts of a run.
 
     study = Study.read("hospitals.toml")
     problem = study.make_problem()
@@ -130,7 +130,7 @@ class Study:
         Args:
             sites: the sites whose rows are read; all if None.
             share: called with the moments of these sites, returns those of all sites. Needed for
-                `standardise` where other processes hold the other sites.
+                `standardise` if other processes have the other sites.
         """
         columns = [*self.model.covariates, self.model.outcome]
         source, rows = self.source, self.source.read(columns, sites)
@@ -168,7 +168,7 @@ class Study:
             return MODELS[self.model.kind](X, y, sites, **settings)
 
     def _described(self, problem: Problem, scale: Standardisation | None) -> Problem:
-        """The problem with what its results keep: where it comes from, and the units of `beta`."""
+        """The problem with what its results record: its origin, and the units of `beta`."""
         sections = {"model": asdict(self.model), "data": asdict(self.data)}
         problem = problem.described(study=self.path.name, **sections)
         if scale is None:
@@ -195,7 +195,7 @@ class Study:
     def make_sampler(self) -> Sampler | type[Sampler] | None:
         """What [sampler] names, as `sample` takes it.
 
-        A sampler with its settings; a class, whose settings the agents choose; or None, where they
+        A sampler with its settings; a class, whose settings the agents choose; or None, if they
         choose the class too.
         """
         if self.sampler.name is None:
@@ -228,7 +228,7 @@ class Study:
 
 
 def _graph(section: Section, sites: list[str], edges: Pairs) -> nx.Graph:
-    """A graph with a node for every site, whether or not an edge names it."""
+    """A graph with a node for every site, even if no edge names it."""
     graph: nx.Graph = nx.Graph()
     graph.add_nodes_from(sites)
     for edge in edges:
@@ -238,6 +238,8 @@ def _graph(section: Section, sites: list[str], edges: Pairs) -> nx.Graph:
         for end in ends:
             if end not in graph:
                 hint = nearest(end, sites)
-                raise section.error(f"`edges` names {end!r}, but the sites are {sites}.{hint}")
+                raise section.error(
+                    f"`edges` names {end!r}, but the sites are {sites}; name one of them.{hint}"
+                )
         graph.add_edge(*ends)
     return graph

@@ -1,6 +1,6 @@
-"""Tables of rows from CSV and Parquet files; a fault is told with its file, column and place.
+"""Tables of rows from CSV and Parquet files; errors name the file, the column and the line or row.
 
-Places are lines of a CSV file as an editor counts them, and rows of a Parquet file from 0.
+Lines of a CSV file are counted from 1, as editors do, and rows of a Parquet file from 0.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from starlings.study.csv_files import check_rows, header, lines_of
 from starlings.system.extras import import_extra
 
 PIECE = 100_000
-"""Rows of a CSV file that are read at once."""
+"""Number of rows of a CSV file that are read at once, to bound memory."""
 CSV: dict[str, Any] = {
     "index_col": False,
     "skipinitialspace": True,
     "float_precision": "round_trip",  # older versions of pandas read a number only nearly
-    "low_memory": False,  # or a piece is read in pieces, of unlike kinds
+    "low_memory": False,  # or pandas guesses types in smaller pieces, which may then differ
 }
-"""How pandas reads a file that `csv_files` has looked through."""
+"""Options with which pandas reads a file that `csv_files` has checked."""
 WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.0+)?")
-"""Without leading zeros: 01 is a label, not a number."""
+"""Text that is a whole number, without leading zeros: 01 is a label, not a number."""
 SEPARATORS = (";", "\t", "|")
+"""Characters that other programs use instead of commas, for a hint in errors."""
 
 
 class ColumnError(ValueError):
@@ -38,7 +39,7 @@ class ColumnError(ValueError):
 
 
 class Selection(NamedTuple):
-    """The values of a column that wanted rows have."""
+    """Rows that have one of some values in a column."""
 
     column: str
     values: np.ndarray
@@ -51,11 +52,17 @@ def read_rows(
     site: Selection | None = None,
     is_checked: bool = False,
 ) -> pd.DataFrame:
-    """Some columns of some rows of a .csv or .parquet file, or all; the index numbers the rows.
+    """Columns of a .csv or .parquet file; the index has the rows' numbers in the file, from 0.
 
-    Of a long table no more than a piece is in memory besides what is wanted. Of a Parquet file,
-    with `site`, only the parts that can have wanted rows are read. A file of which another column
-    was read just before need not be looked through for rows of a wrong length (`is_checked`).
+    Memory holds what is wanted and at most `PIECE` further rows.
+
+    Args:
+        path: the file.
+        columns: the columns to read; all if None.
+        is_wanted: for every row whether to read it; all if None.
+        site: the same rows as values of a column, so that only those row groups of a Parquet file
+            are read which can have them.
+        is_checked: whether the file is known to have no rows of a wrong length.
     """
     source = _table(path)
     names = column_names(source)
@@ -71,9 +78,9 @@ def read_rows(
 
 
 def read_labels(path: str | Path, column: str) -> np.ndarray:
-    """The label of each row's site, of which every row has one.
+    """The label of each row's site; a row without one is an error.
 
-    Labels of a CSV file are text: 01 is not 1. White space around them does not count, and whole
+    Labels of a CSV file are text: 01 is not 1. White space around them is ignored, and whole
     numbers lose a decimal part of zeros if all labels are such numbers.
     """
     source = _table(path)
@@ -93,7 +100,7 @@ def read_labels(path: str | Path, column: str) -> np.ndarray:
 
 
 def number_of_rows(path: str | Path) -> int:
-    """How many rows a table has below its header, at least one."""
+    """The number of rows of a table, without the header; an empty table is an error."""
     source = _table(path)
     rows = check_rows(source) if _is_csv(source) else _parquet(source).metadata.num_rows
     if rows == 0:
@@ -102,19 +109,19 @@ def number_of_rows(path: str | Path) -> int:
 
 
 def column_names(path: str | Path) -> list[str]:
-    """The columns of a table, of which nothing else is read."""
+    """The names of a table's columns, without reading its rows."""
     source = _table(path)
     return header(source) if _is_csv(source) else _parquet(source).schema_arrow.names
 
 
 def find_rows(path: str | Path, rows: np.ndarray) -> Places:
-    """Where rows, numbered from 0, are in a file."""
+    """The lines or rows of a file, as error messages name them, of rows numbered from 0."""
     source = Path(path)
     return Places("line", lines_of(source, rows)) if _is_csv(source) else as_rows(rows)
 
 
 def is_table(path: Path) -> bool:
-    """Whether a name is that of a table that can be read."""
+    """Whether the name of a file ends in .csv or .parquet."""
     return path.suffix.lower() in (".csv", ".parquet")
 
 
@@ -131,7 +138,7 @@ def _table(path: str | Path) -> Path:
     if source.is_dir():
         raise IsADirectoryError(f"{source} is a folder, not a table.")
     if not source.is_file():
-        raise FileNotFoundError(f"no data file at {source}.")
+        raise FileNotFoundError(f"no data file at {source}; check the name and the folder.")
     return source
 
 
@@ -140,13 +147,13 @@ def _read_csv(
 ) -> pd.DataFrame:
     places = sorted(names.index(name) for name in wanted)
     pieces = pd.read_csv(source, usecols=places, chunksize=PIECE, **CSV)
-    # The index of a piece are the numbers of its rows.
-    kept = [p if is_wanted is None else p[is_wanted[p.index]] for p in pieces]
-    return pd.concat(kept).set_axis([names[place] for place in places], axis=1)
+    # The index of a piece has the numbers of its rows in the file.
+    chosen = [p if is_wanted is None else p[is_wanted[p.index]] for p in pieces]
+    return pd.concat(chosen).set_axis([names[place] for place in places], axis=1)
 
 
 def _csv_labels(source: Path, column: str) -> np.ndarray:
-    """As text, without white space around it, and empty where there is none."""
+    """Labels as text without white space around it; a missing label is empty."""
     names = column_names(source)
     check_columns(names, [column], source)
     number_of_rows(source)  # refuses rows of another length than the header
@@ -159,7 +166,7 @@ def _csv_labels(source: Path, column: str) -> np.ndarray:
 
 
 def _read_parquet(source: Path, wanted: Sequence[str], site: Selection | None) -> pd.DataFrame:
-    """Columns as they are stored, whether or not pandas would make one of them an index."""
+    """Columns as they are stored, even if pandas wrote one of them as an index."""
     import pyarrow.parquet
 
     filters = None if site is None else [(site.column, "in", list(site.values))]
@@ -173,7 +180,7 @@ def _read_parquet(source: Path, wanted: Sequence[str], site: Selection | None) -
 
 
 def _parquet(source: Path) -> Any:
-    """The file, of which nothing but its description is read."""
+    """An open Parquet file, of which only the metadata are read."""
     parquet = import_extra("pyarrow.parquet", f"reading {source}", extra="parquet")
     pyarrow = import_extra("pyarrow", f"reading {source}", extra="parquet")
     try:
@@ -206,7 +213,7 @@ def _other_separator(names: Sequence[str]) -> str:
 def numeric_columns(
     frame: pd.DataFrame, columns: Sequence[str], source: str | Path
 ) -> pd.DataFrame:
-    """The named columns of rows of a file as finite floats; all faults are told at once."""
+    """The named columns of rows of a file as finite floats; one error describes all faults."""
     check_columns(frame.columns, columns, source)
     values, faults = {}, []
     for name in columns:
@@ -214,6 +221,6 @@ def numeric_columns(
         faults += own
     if faults:
         rows = frame.index.to_numpy()
-        told = described(faults, lambda places: find_rows(source, rows[places]))
-        raise ColumnError(f"{source} has {told}")
+        text = described(faults, lambda places: find_rows(source, rows[places]))
+        raise ColumnError(f"{source} has {text}")
     return pd.DataFrame(values, index=frame.index)
