@@ -82,7 +82,7 @@ def kept(tmp_path_factory) -> tuple[Path, st.Result]:
 FILES = ["run.json", "draws-000000000005-", "state-", "every"]
 
 
-@pytest.mark.filterwarnings("ignore::starlings.runtime.checkpoint.CheckpointWarning")
+@pytest.mark.filterwarnings("ignore::starlings.errors.CheckpointWarning")
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_byte_of_a_checkpoint_is_noticed_or_harmless(tmp_path, kept, name):
     folder = tmp_path / "run"

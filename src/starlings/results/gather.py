@@ -22,7 +22,7 @@ from starlings.results.datasets import Groups, RunSettings, as_attribute, labell
 from starlings.results.netcdf import INTERRUPTED_RUN, file_bytes, write_slabs
 from starlings.results.outputs import Size
 from starlings.results.result import MAX_CHECKED_BYTES, Result, open_result
-from starlings.runtime.checkpoint import identity
+from starlings.runtime.checkpoint_folder import identity
 from starlings.runtime.recording import Record, Recording, Schedule
 from starlings.samplers import Sampler
 from starlings.system.files import reserve, written

@@ -18,7 +18,7 @@ import numpy as np
 
 from starlings.problem import Problem
 from starlings.results.netcdf import interrupted_run
-from starlings.runtime.checkpoint import identity
+from starlings.runtime.checkpoint_folder import identity
 from starlings.runtime.divergence import MOST_ROUNDS
 from starlings.runtime.recording import Schedule
 from starlings.system.files import check_replaceable, check_writable, in_words

@@ -1,27 +1,16 @@
-"""A run that can go on where it was: states and draws on disk, agent by agent.
+"""Checkpoints: a run is saved while it goes on, and resumed by any number of processes.
 
-A folder holds, of every process p of n,
+Every process saves the state and the draws of its local agents to files of its own (see
+`checkpoint_folder`). A resumed run starts from the newest state that all processes had saved and
+whose files are valid; each process reads the files that have its agents.
 
-    state-ROUND-p-of-n.npz          all that the next round needs, of the agents that p holds    (1)
-    draws-FIRST-LAST-p-of-n.npz     the draws FIRST to LAST (excluded) of those agents           (2)
-    tuning-p-of-n.npz               what tuning found, with the tilts of those agents            (3)
-
-and `run.json`, which says what run it is. Each file is whole or not there, and ends with its
-checksum (see `files`). A checkpoint counts when all n files (1) of its round are there; the newest
-such is the one that is gone on from, by any number of processes: each looks up its own agents. The
-one before it is kept too, and taken where a file of the newest is damaged.
-
-Draws are not kept in memory besides: the folder is the store of a `Recording`.
+The draws are not in memory as well: the folder is the store of a `Recording`.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-import re
-import uuid
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,34 +18,28 @@ from typing import Any
 import jax
 import numpy as np
 
-from starlings.errors import CheckpointError, CheckpointWarning, UnreadableFileError
+from starlings.errors import CheckpointError, UnreadableFileError
 from starlings.network import Network
+from starlings.runtime.checkpoint_folder import NAME_DIGITS, CheckpointFolder, read_arrays
 from starlings.runtime.recording import Record, Recording
-from starlings.system.files import PARTIAL, check_sealed, is_sealed, written
+from starlings.system.files import written
 
-STATE = re.compile(r"state-(\d+)-(\d+)-of-(\d+)\.npz")
-DRAWS = re.compile(r"draws-(\d+)-(\d+)-(\d+)-of-(\d+)\.npz")
-TUNING = re.compile(r"tuning-(\d+)-of-(\d+)\.npz")
-RUN = re.compile(r"run\.json")
-UNFINISHED = re.compile(rf"(run\.json|.*-of-\d+\.npz)(\.[0-9a-f]+)?{re.escape(PARTIAL)}")
-DIGITS = 12
-FORMAT = 2
-"""Of the files; folders of another one cannot be gone on from."""
-STATES_KEPT = 2
-UNNOTICED = 1e-6
-"""A relative change of a digest that is rounding."""
+DIGEST_TOLERANCE = 1e-6
+"""Largest relative change of a digest that counts as rounding rather than as other data."""
+NOT_COMPARED = ("identity", "format")
+"""Entries of `run.json` that are not settings of the run."""
 
 
 @dataclass
 class Checkpoint:
-    """Where a run is kept, as one process sees it.
+    """The saved state of a run, as one process reads and writes it.
 
     Args:
-        folder: made if it is not there.
+        folder: the folder of the files, which is created if it does not exist.
         every: rounds from one checkpoint to the next.
-        network: which agents this process holds.
-        digests: numbers for each of those, (agent, numbers), that say what its rows and its model
-            are, and must not change but for rounding.
+        network: the network, which knows the local agents of this process.
+        digests: numbers (local agent, number) that identify the rows and the model of each agent;
+            a resumed run must have the same, up to rounding.
     """
 
     folder: Path
@@ -65,215 +48,156 @@ class Checkpoint:
     digests: np.ndarray
 
     def __post_init__(self) -> None:
-        rest = self.network.communicator
-        self.rank: int = rest.rank
-        self.size: int = rest.size
-        self.wait: Callable[[], None] = rest.barrier
-        self.broadcast: Callable[[Any], Any] = rest.broadcast
+        communicator = self.network.communicator
+        self.files = CheckpointFolder(self.folder)
+        self.rank: int = communicator.rank
+        self.size: int = communicator.size
+        self.barrier: Callable[[], None] = communicator.barrier
+        self.broadcast: Callable[[Any], Any] = communicator.broadcast
 
     def begin(self, run: Mapping[str, Any], resume: bool) -> None:
-        """Make the folder for a new run, or see that the run to be resumed is the same."""
-        described, is_begun = json.loads(json.dumps(run)), self._is_begun()
-        if is_begun and not resume:
+        """Create the folder for a new run, or check that the run to be resumed is the same.
+
+        Args:
+            run: the settings of the run, in terms that JSON has.
+            resume: whether a run that is in the folder may be resumed.
+        """
+        settings, has_run = json.loads(json.dumps(run)), self.files.has_run()
+        if has_run and not resume:
             raise CheckpointError(
                 f"{self.folder} holds a run; resume it (`--resume`, in Python `resume=True`), or "
                 "remove the folder to start anew."
             )
-        kept = _described(self.folder) if is_begun else {}
-        for name in {**kept, **described} if kept else ():
-            before, now = kept.get(name), described.get(name)
-            if before != now and name not in ("identity", "format"):
+        if has_run:
+            self._check_same(self.files.description(), settings)
+        self.barrier()
+        if self.rank == 0 and not has_run:
+            self.files.create(settings)
+        self.barrier()
+
+    def _check_same(self, saved: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        for name in {**saved, **settings}:
+            before, now = saved.get(name), settings.get(name)
+            if before != now and name not in NOT_COMPARED:
                 raise CheckpointError(
                     f"{self.folder} holds another run: its `{name}` is {_short(before)}, not "
                     f"{_short(now)}."
                 )
-        self.wait()
-        if self.rank == 0 and not is_begun:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._clear()
-            text = json.dumps({**described, "identity": uuid.uuid4().hex, "format": FORMAT})
-            with written(self.folder / "run.json", len(text)) as partial:
-                partial.write_text(text, "utf-8")
-        self.wait()
-
-    def _is_begun(self) -> bool:
-        """Whether there is a run to go on with."""
-        if not self.folder.is_dir() or not self._moments():
-            return False
-        if not (self.folder / "run.json").is_file():
-            raise CheckpointError(
-                f"{self.folder} has states but no run.json that says of which run; remove the "
-                "folder to start anew."
-            )
-        return True
 
     def save(self, flock: Any, recording: Recording) -> None:
-        """Add (1) for this moment and (2) up to it, and remove what it makes superfluous."""
+        """Save the state of the local agents and all draws before it; remove older states."""
         recording.flush()
         count, round = recording.stored, int(flock.round)
         leaves = {f"leaf_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(flock.states))}
         whole = {"trouble": flock.trouble, "digests": self.digests, **leaves}
-        self._save_arrays(f"state-{round:0{DIGITS}d}", count=np.array(count), **whole)
-        self.wait()  # all have saved this round: only the one before it is kept besides
+        self._save_arrays(f"state-{round:0{NAME_DIGITS}d}", count=np.array(count), **whole)
+        self.barrier()  # all processes have saved this round
         if self.rank == 0:
-            rounds = sorted({int(match[1]) for _, match in self._files(STATE)})
-            for file, match in list(self._files(STATE)):
-                if int(match[1]) not in rounds[-STATES_KEPT:]:
-                    file.unlink()
+            self.files.remove_old_states()
 
     def keep(self, first: int, record: Record) -> None:
-        """(2)."""
-        span = f"{first:0{DIGITS}d}-{first + len(record.position):0{DIGITS}d}"
+        """Save draws of the local agents, of which the first has the number `first`."""
+        span = f"{first:0{NAME_DIGITS}d}-{first + len(record.position):0{NAME_DIGITS}d}"
         self._save_arrays(f"draws-{span}", position=record.position, residual=record.residual)
 
     @property
     def num_draws(self) -> int:
-        """How many draws the folder has."""
-        return max((int(match[2]) for _, match in self._files(DRAWS)), default=0)
+        """Number of draws that are in the folder."""
+        return self.files.num_draws
 
     def pieces(self, count: int) -> Iterator[Record]:
-        """The first `count` draws of the agents held here, file by file."""
-        for files in self._spans(count):
-            arrays = self._with_agents(files)
-            yield Record(*(self._assembled(arrays, name, 2) for name in Record._fields))
+        """Yield the first `count` draws of the local agents, file by file."""
+        for files in self.files.draw_files(count):
+            arrays = self._read(files)
+            yield Record(*(self._of_local_agents(arrays, name, 2) for name in Record._fields))
 
     def restored(self, flock: Any) -> tuple[Any, Recording]:
-        """The newest sound moment that all processes had saved, or the beginning, `flock`."""
-        found = self.broadcast(self._newest_sound() if self.rank == 0 else None)
+        """Return the newest valid state and its draws, or `flock` and none if nothing is saved."""
+        found = self.broadcast(self.files.newest_valid_state() if self.rank == 0 else None)
         if found is None:
-            self._forget_after(-1, 0)
+            self._remove_after(-1, 0)
             return flock, Recording(store=self)
         round, count, files = found
-        self._forget_after(round, count)
-        arrays = self._with_agents(files)
-        before = self._assembled(arrays, "digests", 0)
-        same = np.isclose(before, self.digests, rtol=UNNOTICED, atol=0, equal_nan=True).all(axis=1)
-        if not same.all():
-            site = self.network.local_names[int(np.argmin(same))]
-            raise CheckpointError(
-                f"the rows of site {site!r}, or the model, are not those of {self.folder}."
-            )
+        self._remove_after(round, count)
+        arrays = self._read(files)
+        self._check_digests(self._of_local_agents(arrays, "digests", 0))
         leaves, shape = jax.tree.flatten(flock.states)
         if sum(name.startswith("leaf_") for name in arrays[0]) != len(leaves):
-            raise CheckpointError(_of_another_version(self.folder))
+            raise CheckpointError(self.files.other_version())
         states = [
-            jax.numpy.asarray(self._assembled(arrays, f"leaf_{i}", 1), leaf.dtype)
+            jax.numpy.asarray(self._of_local_agents(arrays, f"leaf_{i}", 1), leaf.dtype)
             for i, leaf in enumerate(leaves)
         ]
-        trouble = jax.numpy.asarray(self._assembled(arrays, "trouble", 1))
+        trouble = jax.numpy.asarray(self._of_local_agents(arrays, "trouble", 1))
         index = jax.numpy.asarray(round, flock.round.dtype)
         flock = type(flock)(jax.tree.unflatten(shape, states), index, trouble)
         return flock, Recording(store=self, stored=count)
 
+    def _check_digests(self, saved: np.ndarray) -> None:
+        same = np.isclose(saved, self.digests, rtol=DIGEST_TOLERANCE, atol=0, equal_nan=True)
+        if not same.all():
+            site = self.network.local_names[int(np.argmin(same.all(axis=1)))]
+            raise CheckpointError(
+                f"the rows of site {site!r}, or the model, are not those of {self.folder}."
+            )
+
     def save_tuning(self, shared: Mapping[str, Any], by_agent: Mapping[str, np.ndarray]) -> None:
-        """(3), before the run begins."""
-        text = np.array(json.dumps(shared))
-        self._save_arrays("tuning", shared=text, **by_agent)
-        self.wait()
+        """Save what tuning found: values that all agents share, and arrays (local agent, ...)."""
+        self._save_arrays("tuning", shared=np.array(json.dumps(shared)), **by_agent)
+        self.barrier()
 
     def tuning(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """What `save_tuning` was given, or None if it never was by all processes."""
-        moments = _complete([(file, 0, m[1], m[2]) for file, m in self._files(TUNING)])
-        if not moments:
+        """Return what `save_tuning` saved; None if not all processes have saved it."""
+        files = self.files.tuning_files()
+        if not files:
             return None
-        arrays = self._with_agents(moments[0][1])
-        shared, names = json.loads(str(arrays[0]["shared"])), set(arrays[0])
-        names -= {"shared", "agents"}
-        return shared, {name: self._assembled(arrays, name, 0) for name in names}
+        arrays = self._read(files)
+        names = set(arrays[0]) - {"shared", "agents"}
+        by_agent = {name: self._of_local_agents(arrays, name, 0) for name in names}
+        return json.loads(str(arrays[0]["shared"])), by_agent
 
     def remove(self) -> None:
-        """The run is over, and its draws are elsewhere."""
-        self.wait()
+        """Remove the files of the run, and the folder unless it has other files."""
+        self.barrier()
         if self.rank == 0:
-            self._clear()
+            self.files.clear()
             if not any(self.folder.iterdir()):
                 self.folder.rmdir()
 
-    def _clear(self) -> None:
-        """Remove what belongs to a run, and nothing else that may be in the folder."""
-        for pattern in (RUN, STATE, DRAWS, TUNING, UNFINISHED):
-            for file, _ in self._files(pattern):
-                file.unlink()
-
-    def _moments(self) -> list[tuple[int, list[Path]]]:
-        """The rounds that all processes had saved, with their files (1), the newest first."""
-        return _complete([(file, int(m[1]), m[2], m[3]) for file, m in self._files(STATE)])
-
-    def _newest_sound(self) -> tuple[int, int, list[Path]] | None:
-        """The newest moment all of whose files are whole: its round, its draws, its files (1)."""
-        faults: list[UnreadableFileError] = []
-        for round, files in self._moments():
-            try:
-                for file in files:
-                    check_sealed(file)
-                count = int(_arrays(files[0], ["count"])["count"])
-                for file in itertools.chain.from_iterable(self._spans(count)):
-                    check_sealed(file)
-            except UnreadableFileError as fault:
-                faults.append(fault)
-                continue
-            if faults:
-                text = f"{faults[0]} The run goes on from round {round:,}, which was saved before."
-                warnings.warn(text, CheckpointWarning, stacklevel=2)
-            return round, count, files
-        if faults:
-            raise CheckpointError(
-                f"{faults[0]} No older state can be taken instead: put that file back from a copy, "
-                f"or remove {self.folder} to start anew."
-            )
-        return None
-
-    def _spans(self, count: int) -> Iterator[list[Path]]:
-        """The files (2) that have the first `count` draws, span by span."""
-        spans: dict[tuple[int, int], list[Path]] = {}
-        for file, match in self._files(DRAWS):
-            spans.setdefault((int(match[1]), int(match[2])), []).append(file)
-        reached = 0
-        for (first, last), files in sorted(spans.items()):
-            if first >= count:
-                break
-            if first != reached or last > count:
-                raise CheckpointError(f"draws {reached} to {first} are not in {self.folder}.")
-            yield files
-            reached = last
-        if reached < count:
-            raise CheckpointError(f"draws from {reached} on are not in {self.folder}.")
-
-    def _forget_after(self, round: int, count: int) -> None:
-        """Remove what some processes had saved after the last moment common to all."""
-        self.wait()
+    def _remove_after(self, round: int, count: int) -> None:
+        """Remove what only some processes had saved after the state that is resumed."""
+        self.barrier()
         if self.rank == 0:
-            late = [file for file, match in self._files(STATE) if int(match[1]) > round]
-            late += [file for file, match in self._files(DRAWS) if int(match[1]) >= count]
-            for file in late:
-                file.unlink()
-        self.wait()
+            self.files.remove_after(round, count)
+        self.barrier()
 
-    def _with_agents(self, files: list[Path]) -> list[dict[str, np.ndarray]]:
-        """What is in those of the files that have agents held here: often this process's own."""
-        held, own = self.network.local, f"-{self.rank}-of-{self.size}.npz"
+    def _read(self, files: list[Path]) -> list[dict[str, np.ndarray]]:
+        """Read those of the files that have local agents; often it is this process's own file."""
+        local, own = self.network.local, f"-{self.rank}-of-{self.size}.npz"
         try:
             for file in (file for file in files if file.name.endswith(own)):
-                if np.array_equal((arrays := _arrays(file))["agents"], held):
+                if np.array_equal((arrays := read_arrays(file))["agents"], local):
                     return [arrays]
-            some = [f for f in files if np.isin(_arrays(f, ["agents"])["agents"], held).any()]
-            return [_arrays(file) for file in some or files[:1]]
-        except UnreadableFileError as fault:
+            some = [f for f in files if np.isin(read_arrays(f, ["agents"])["agents"], local).any()]
+            return [read_arrays(file) for file in some or files[:1]]
+        except UnreadableFileError as error:
             raise CheckpointError(
-                f"{fault} Put it back from a copy, or remove {self.folder} to start anew."
+                f"{error} Put it back from a copy, or remove {self.folder} to start anew."
             ) from None
 
-    def _assembled(self, files: list[dict[str, np.ndarray]], name: str, axis: int) -> np.ndarray:
-        """An array of the agents held here, from the files of whoever held them."""
-        held, parts, numbers = self.network.local, [], []
+    def _of_local_agents(
+        self, files: list[dict[str, np.ndarray]], name: str, axis: int
+    ) -> np.ndarray:
+        """Collect an array of the local agents from the files that have them."""
+        local, parts, numbers = self.network.local, [], []
         for arrays in files:
             if name not in arrays:
-                raise CheckpointError(_of_another_version(self.folder))
-            wanted = np.isin(arrays["agents"], held)
+                raise CheckpointError(self.files.other_version())
+            wanted = np.isin(arrays["agents"], local)
             parts.append(np.compress(wanted, arrays[name], axis))
             numbers.append(arrays["agents"][wanted])
         found = np.concatenate(numbers)
-        if not np.array_equal(np.sort(found), held):
+        if not np.array_equal(np.sort(found), local):
             raise CheckpointError(f"{self.folder} does not have all agents of this run.")
         return np.take(np.concatenate(parts, axis), np.argsort(found), axis)
 
@@ -285,67 +209,14 @@ class Checkpoint:
             np.savez(stream, agents=self.network.local, **arrays)
 
     def _advice(self) -> str:
-        """What to do where there is no room for another file."""
-        moments = self._moments()
-        if not moments:
+        """Return what to do if the disk is full."""
+        states = self.files.states()
+        if not states:
             return "Make room, or choose another place for the checkpoint."
         return (
-            f"The run is kept in {self.folder} up to round {moments[0][0]:,}: make room, and go on "
+            f"The run is kept in {self.folder} up to round {states[0][0]:,}: make room, and go on "
             "with the same command and `--resume` (in Python `resume=True`)."
         )
-
-    def _files(self, pattern: re.Pattern[str]) -> Iterator[tuple[Path, re.Match[str]]]:
-        for file in sorted(self.folder.iterdir()):
-            match = pattern.fullmatch(file.name)
-            if match:
-                yield file, match
-
-
-def identity(folder: Path) -> str | None:
-    """Which run is in a folder; None if there is none."""
-    if not (folder / "run.json").is_file():
-        return None
-    return str(_described(folder)["identity"])
-
-
-def _described(folder: Path) -> dict[str, Any]:
-    """What run.json says of the run."""
-    file = folder / "run.json"
-    try:
-        text = file.read_text("utf-8", "replace").splitlines()[0] if is_sealed(file) else "{}"
-    except UnreadableFileError as fault:
-        raise CheckpointError(f"{fault} Remove {folder} to start anew.") from None
-    described = json.loads(text)
-    if described.get("format") != FORMAT:
-        raise CheckpointError(_of_another_version(folder))
-    return described
-
-
-def _of_another_version(folder: Path) -> str:
-    return f"{folder} is of another version of starlings, or damaged; remove it to start anew."
-
-
-def _arrays(file: Path, names: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """All arrays of a file, whose checksum has to fit, or some of them without asking for it."""
-    if not names:
-        check_sealed(file)
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in names or arrays.files}
-    except Exception as error:  # whatever a damaged zip file leads to
-        raise UnreadableFileError(f"{file} is damaged or of another version ({error}).") from None
-
-
-def _complete(files: list[tuple[Path, int, str, str]]) -> list[tuple[int, list[Path]]]:
-    """Of files (path, round, rank, size) the rounds of which every rank's are there, newest first.
-
-    Of a round that was saved by several numbers of processes one set is taken.
-    """
-    groups: dict[tuple[int, int], list[Path]] = {}
-    for file, round, _, size in files:
-        groups.setdefault((round, int(size)), []).append(file)
-    whole = {round: group for (round, size), group in groups.items() if len(group) == size}
-    return sorted(whole.items(), reverse=True)
 
 
 def _short(value: Any, most: int = 100) -> str:
