@@ -226,7 +226,7 @@ MODELS = {
         "`degrees_of_freedom` must be positive and finite, got nan",
     ),
     "hessians": (lambda: st.models.gaussian(np.eye(2)), "`hessians` must have shape"),
-    "no such site": (lambda: LINEAR.alone("d"), "`site` must be one of ['a', 'b', 'c'], got 'd'"),
+    "no such site": (lambda: LINEAR.of_site("d"), "`site` must be one of ['a', 'b', 'c'], got 'd'"),
 }
 
 

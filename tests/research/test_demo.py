@@ -89,7 +89,7 @@ def test_agents_with_the_whole_prior_are_the_sites_alone(problem):
             run.independent_agents(problem)
         )
     for site in (0, 5):
-        expected = problem.alone(problem.sites[site]).potential(z)
+        expected = problem.of_site(problem.sites[site]).potential(z)
         np.testing.assert_allclose(values[site], expected, rtol=1e-12)
 
 

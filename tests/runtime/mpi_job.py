@@ -78,7 +78,9 @@ def placed(cluster: Cluster, problem: st.Problem, network: st.Network):
     network = network.matched_to(problem.sites)
     network = cluster.place(network, cluster.partition(network, problem.num_rows))
     local = {site: problem.shards[site] for site in network.local_names}
-    return problem._like(local, None).part_of(problem.sites), network
+    densities = (problem.log_likelihoods, problem.log_prior, problem.parameters)
+    part = st.Problem.from_flat(*densities, local, problem.is_quadratic)
+    return part.part_of(problem.sites), network
 
 
 def compare(cluster: Cluster, what: str, output: Path) -> None:

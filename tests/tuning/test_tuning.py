@@ -248,10 +248,10 @@ def test_parameters_that_nothing_tells_apart_are_refused_by_name():
         tune(problem, st.Network.ring(3))
 
 
-@pytest.mark.parametrize("field", ["linear", "quadratic"])
+@pytest.mark.parametrize("field", ["linear_tilt", "quadratic_tilt"])
 @pytest.mark.parametrize("size", [1e-12, 1.0, 1e6])
 def test_tilts_that_do_not_sum_to_zero_are_refused(field, size):
-    tilts = {"linear": np.zeros((3, 2)), "quadratic": np.zeros((3, 2, 2))}
+    tilts = {"linear_tilt": np.zeros((3, 2)), "quadratic_tilt": np.zeros((3, 2, 2))}
     tilts[field][0] = size
     problem = st.models.gaussian(np.ones((3, 1, 1)) * np.eye(2))
     with pytest.raises(ValueError, match=f"`{field}` must sum to zero"):

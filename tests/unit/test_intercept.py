@@ -130,7 +130,7 @@ def test_with_a_vague_prior_units_do_not_matter(tmp_path, table, intercept):
     assert plain.report is None
     mean = plain.exact_posterior()[0]
     centre = scaled.exact_posterior()[0]
-    np.testing.assert_allclose(scaled.reported(centre)["beta"], mean, rtol=1e-3)
+    np.testing.assert_allclose(scaled.saved_values(centre)["beta"], mean, rtol=1e-3)
 
 
 def test_a_result_says_what_it_was_made_of(tmp_path, table):

@@ -82,7 +82,7 @@ def test_derived_values_are_kept_with_the_draws(tmp_path):
         derived=lambda p: {"powers": jnp.stack([p["m"], p["m"] ** 2])},
     )
     result = st.sample(problem, st.Network.path(2), draws=20, check=False)
-    assert problem.num_reported == 3
+    assert problem.num_saved_values == 3
     m, powers = result.posterior["m"].values, result.posterior["powers"].values
     np.testing.assert_array_equal(powers, np.stack([m, m**2], axis=-1))
     again = st.load(result.save(tmp_path / "draws.nc"))

@@ -79,7 +79,7 @@ def test_deterministic_sites_of_the_rows_are_left_out_and_said_to_be():
     with pytest.warns(UserWarning, match="depends on the rows") as caught:
         problem = st.Problem.from_numpyro(with_rows, shards(plain_rows))
     assert ["'mean'" in str(w.message) for w in caught] == [True, False]
-    assert list(problem.reported(np.zeros(1))) == ["b"]
+    assert list(problem.saved_values(np.zeros(1))) == ["b"]
 
 
 def scoped(x, y):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,7 @@ from starlings.models.outcomes import Bernoulli
 from starlings.problem.likelihood import derivatives_of
 from starlings.problem.parameters import CONSTRAINTS
 from starlings.problem.shards import divide_by_site
+from starlings.problem.stacking import computed_quadratic
 from tests.problems import logistic_rows, paper_problem, unequal_linear_problem
 
 
@@ -108,7 +111,7 @@ def test_shards_keep_their_rows_and_padding_weighs_nothing():
         agents = problem.agents()
     for i, site in enumerate(problem.sites):
         own = X[sites == site]
-        np.testing.assert_array_equal(problem.alone(site).shards[site]["x"], own)
+        np.testing.assert_array_equal(problem.of_site(site).shards[site]["x"], own)
         weights, rows = np.asarray(agents.row_weights[i]), np.asarray(agents.rows["x"][i])
         assert weights.tolist() == [1.0] * len(own) + [0.0] * (len(weights) - len(own))
         np.testing.assert_array_equal(rows[weights > 0], own)
@@ -149,7 +152,7 @@ def test_derivatives_by_structure_are_those_of_the_potential(model, moved, dim, 
         problem = problem.affine(rng.normal(size=dim), scale, *tilts)
     with jax.enable_x64(True):
         agents, z = problem.agents(), jnp.asarray(size * rng.normal(size=dim))
-        assert agents.has_structure
+        assert agents.has_derivatives
         found, expected, slopes = jax.jit(jax.vmap(every_way, (0, None)))(agents, z)
     for own, known in zip((*found, *slopes), (*expected, *expected[1:]), strict=True):
         np.testing.assert_allclose(own, known, rtol=1e-9, atol=1e-9)
@@ -181,7 +184,7 @@ def test_a_quadratic_in_other_coordinates_is_the_one_that_differentiation_finds(
     problem, tilt = unequal_linear_problem(), rng.normal(size=(6, *shape))
     tilts = [t - t.mean(axis=0) for t in (rng.normal(size=(6, 3)), tilt)]
     moved = problem.affine(rng.normal(size=3), rng.normal(size=shape), *tilts)
-    found = st.Problem.__dict__["quadratic"].func(moved)
+    found = computed_quadratic(moved)
     known, wanted = ((*q.derivatives(np.ones(3)), q.curvatures) for q in (moved.quadratic, found))
     for own, other in zip(known, wanted, strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-10, atol=1e-9)
@@ -230,8 +233,8 @@ def test_sites_alone_and_pooled_keep_the_coordinates_and_leave_the_tilts():
     moved = problem.affine(centre, scale, tilt - tilt.mean(axis=0), np.zeros((6, 3, 3)))
     x = centre + scale @ z
     assert moved.pooled().potential(z) == pytest.approx(problem.potential(x), rel=1e-10)
-    assert moved.alone("2").potential(z) == pytest.approx(problem.alone("2").potential(x))
-    np.testing.assert_allclose(moved.alone("2").constrain(z)["beta"], x, rtol=1e-12)
+    assert moved.of_site("2").potential(z) == pytest.approx(problem.of_site("2").potential(x))
+    np.testing.assert_allclose(moved.of_site("2").constrain(z)["beta"], x, rtol=1e-12)
 
 
 @pytest.mark.parametrize("quadratic", [False, True])
@@ -260,9 +263,9 @@ def test_a_tilt_is_its_symmetric_part(quadratic):
     ("linear", "quadratic", "message"),
     [
         (np.zeros((1, 1)), None, "have to be given together"),
-        (np.zeros((2, 1)), np.zeros((2, 1, 1)), "`linear` must have shape"),
-        (np.ones((1, 1)), np.zeros((1, 1, 1)), "`linear` must sum to zero"),
-        (np.zeros((1, 1)), np.ones((1, 1, 1)), "`quadratic` must sum to zero"),
+        (np.zeros((2, 1)), np.zeros((2, 1, 1)), "`linear_tilt` must have shape"),
+        (np.ones((1, 1)), np.zeros((1, 1, 1)), "`linear_tilt` must sum to zero"),
+        (np.zeros((1, 1)), np.ones((1, 1, 1)), "`quadratic_tilt` must sum to zero"),
     ],
     ids=["one alone", "agents", "linear", "quadratic"],
 )
@@ -276,7 +279,7 @@ def test_structure_is_claimed_only_where_the_flat_vector_is_beta():
     parameters = {"beta": st.Parameter((1,), "positive")}
     problem = st.Problem(Bernoulli(), lambda p: -p["beta"].sum(), parameters, rows)
     with jax.enable_x64(True):
-        assert not problem.agents().has_structure
+        assert not problem.agents().has_derivatives
 
 
 def test_quadratic_problems_match_their_rows():
@@ -428,3 +431,20 @@ def test_gaussian_targets_are_problems():
     mean, covariance = problem.exact_posterior()
     assert mean[0] == pytest.approx(1.0)
     assert covariance[0, 0] == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(st.Problem)] + ["quadratic"])
+def test_a_problem_cannot_be_changed(name):
+    problem = unequal_linear_problem()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(problem, name, None)
+
+
+def test_copies_of_a_problem_keep_what_they_do_not_change():
+    problem = gaussian([[[2.0]], [[3.0]]]).with_description(source="a test")
+    moved = problem.renamed(["north", "south"]).affine([1.0], [[2.0]])
+    assert problem.sites == ["0", "1"]
+    assert problem.frame is None
+    assert moved.sites == ["north", "south"]
+    assert moved.description == {"source": "a test"}
+    assert moved.quadratic.hessian.ravel().tolist() == [8.0, 12.0]

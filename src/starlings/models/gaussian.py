@@ -26,14 +26,13 @@ def gaussian(hessians: Any, linear: Any = None) -> Problem:
         raise ValueError(f"`linear` must have shape {stack.shape[:2]}, got {vectors.shape}.")
     shards = [{"hessian": H[None], "linear": b[None]} for H, b in zip(stack, vectors, strict=True)]
     parameters = {"x": (stack.shape[1],)}
-    problem = Problem(local_quadratic, flat_prior, parameters, shards, quadratic=True)
     symmetric = (stack + stack.swapaxes(1, 2)) / 2
-    problem.quadratic = Quadratic.factored(symmetric, vectors, np.zeros(len(stack)))  # as given
-    return problem
+    known = Quadratic.factored(symmetric, vectors, np.zeros(len(stack)))
+    return Problem(local_quadratic, flat_prior, parameters, shards).with_quadratic(known)
 
 
 def local_quadratic(p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
-    """Minus x'Hx/2 - b'x: a potential kept as one row."""
+    """The log-likelihood b'x - x'Hx/2 of a row that contains a potential, H and b."""
     x = p["x"]
     return -0.5 * x @ row["hessian"] @ x + row["linear"] @ x
 

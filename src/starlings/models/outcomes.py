@@ -1,6 +1,6 @@
-"""Outcomes and priors of the regressions: densities that can also be drawn from.
+"""Outcomes and priors of the regressions: densities from which values can also be drawn.
 
-Per row x with outcome y and predictor eta = x'beta,
+Per row x with outcome y and linear predictor eta = x'beta,
 
     Normal      y ~ N(eta, noise_std^2)                                                         (1)
     Bernoulli   y ~ Bernoulli(1 / (1 + exp(-eta)))                                              (2)
@@ -10,6 +10,7 @@ Per row x with outcome y and predictor eta = x'beta,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,12 @@ import numpy as np
 from jax.scipy.special import gammaln
 
 from starlings.models._logistic import sigmoid, softplus
+from starlings.problem.likelihood import LinearPredictorModel
 from starlings.problem.parameters import Parameters
 
 LARGEST_LOG_MEAN = 40.0
-"""Largest log-mean of a Poisson outcome that is simulated: a count has to fit into 64 bits."""
+"""Largest natural logarithm of the mean of a simulated Poisson outcome: a count must fit into 64
+bits."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +57,33 @@ class NormalPrior:
         return drawn
 
 
+class Outcome(ABC):
+    """The distribution of the outcome of one row, given the parameters and the covariates."""
+
+    @abstractmethod
+    def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
+        """Log-density, or log-probability, of the outcome of one row."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
+        """One outcome for every row of the covariates x (row, column), drawn at random."""
+
+
 @dataclass(frozen=True)
-class Normal:
-    """Eq. (1), with sigma among the parameters unless the noise is known."""
+class Normal(Outcome):
+    """Eq. (1); sigma is a parameter unless the noise is known."""
 
     noise_std: float | None = None
+    """Standard deviation of an outcome, in its units; None if it is the parameter `sigma`."""
 
     def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
-        """Log-density of one outcome."""
+        """Log-density of the outcome of one row."""
         sigma = self._sigma(p)
         z = (row["y"] - row["x"] @ p["beta"]) / sigma
         return -0.5 * z**2 - jnp.log(sigma) - 0.5 * jnp.log(2 * jnp.pi)
 
     def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
-        """An outcome for every row of x."""
+        """One outcome for every row of the covariates x."""
         return rng.normal(x @ p["beta"], self._sigma(p))
 
     def _sigma(self, p: dict[str, Any]) -> Any:
@@ -75,66 +91,58 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(LinearPredictorModel, Outcome):
     """Eq. (2)."""
 
-    def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
-        """Log-probability of one outcome."""
-        return self.of_predictor(row["x"] @ p["beta"], row)[0]
-
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """y eta - log(1 + exp(eta)) and its derivatives."""
+        """y eta - log(1 + exp(eta)) and its two derivatives by eta."""
         probability = sigmoid(eta)
         value = row["y"] * eta - softplus(eta)
         return value, row["y"] - probability, -probability * (1 - probability)
 
     def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
-        """An outcome for every row of x."""
+        """One outcome, 0 or 1, for every row of the covariates x."""
         return (rng.logistic(size=len(x)) < x @ p["beta"]).astype(float)
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(LinearPredictorModel, Outcome):
     """Eq. (3)."""
 
-    def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
-        """Log-probability of one outcome."""
-        return self.of_predictor(row["x"] @ p["beta"], row)[0]
-
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """y eta - exp(eta) - log y! and its derivatives."""
+        """y eta - exp(eta) - log y! and its two derivatives by eta."""
         mean = jnp.exp(eta)
         return row["y"] * eta - mean - gammaln(row["y"] + 1), row["y"] - mean, -mean
 
     def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
-        """An outcome for every row of x."""
+        """One count for every row of the covariates x."""
         eta = x @ p["beta"]
         if eta.max() > LARGEST_LOG_MEAN:
             raise ValueError(
-                f"the prior allows a Poisson mean of exp({eta.max():.0f}), which is no count; take "
-                "a smaller `prior_std`, or scale the covariates."
+                f"the prior allows a Poisson mean of exp({eta.max():.0f}), too large for a count "
+                "of 64 bits; take a smaller `prior_std`, or scale the covariates."
             )
         return rng.poisson(np.exp(eta)).astype(float)
 
 
 @dataclass(frozen=True)
-class StudentT:
-    """Eq. (4)."""
+class StudentT(Outcome):
+    """Eq. (4), with the parameter `scale`."""
 
     degrees_of_freedom: float
 
     def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
-        """Log-density of one outcome."""
+        """Log-density of the outcome of one row."""
         nu, scale = self.degrees_of_freedom, p["scale"]
         z = (row["y"] - row["x"] @ p["beta"]) / scale
         constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * jnp.log(nu * jnp.pi)
         return constant - jnp.log(scale) - 0.5 * (nu + 1) * jnp.log1p(z**2 / nu)
 
     def draw(self, rng: np.random.Generator, p: dict[str, Any], x: np.ndarray) -> np.ndarray:
-        """An outcome for every row of x."""
+        """One outcome for every row of the covariates x."""
         return x @ p["beta"] + p["scale"] * rng.standard_t(self.degrees_of_freedom, len(x))
 
 
 def half_normal(value: jax.Array, std: float) -> jax.Array:
-    """Log-density of |N(0, std^2)|."""
+    """Log-density of |N(0, std^2)| at a positive value."""
     return -0.5 * (value / std) ** 2 + 0.5 * jnp.log(2 / jnp.pi) - jnp.log(std)

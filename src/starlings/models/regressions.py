@@ -125,7 +125,7 @@ def _regression(
     shards = divide_by_site({"x": design.x, "y": design.y}, design.sites)
     problem = Problem(outcome, prior, parameters, shards, quadratic)
     kind = {"outcome": type(outcome).__name__, **asdict(outcome)}
-    return problem.described(kind="regression", **kind, prior=asdict(prior))
+    return problem.with_description(kind="regression", **kind, prior=asdict(prior))
 
 
 def _check_outcome(y: np.ndarray, valid: np.ndarray, wanted: str) -> None:

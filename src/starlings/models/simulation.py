@@ -7,11 +7,20 @@ from typing import Any
 import numpy as np
 
 from starlings.models.gaussian import flat_prior
+from starlings.models.outcomes import NormalPrior, Outcome
 from starlings.problem import Problem
+from starlings.problem.likelihood import RowwiseLikelihood, UnconstrainedPrior
 
 
 def simulate(problem: Problem, rng: np.random.Generator) -> tuple[dict[str, Any], Problem]:
-    """Parameters drawn from the prior of a regression, and its rows with outcomes drawn there.
+    """Draw parameters from the prior of a regression, and an outcome for each of its rows.
+
+    Args:
+        problem: one of the regressions of `starlings.models`.
+        rng: the source of the random numbers.
+
+    Returns:
+        The parameters by name, and the regression with the outcomes that were drawn with them.
 
     >>> from starlings.models import linear_regression
     >>> X, sites = [[1.0], [2.0]], ["north", "south"]
@@ -30,16 +39,17 @@ def simulate(problem: Problem, rng: np.random.Generator) -> tuple[dict[str, Any]
     return truth, Problem.from_flat(*densities, shards, problem.is_quadratic)
 
 
-def _simulators(problem: Problem) -> tuple[Any, Any]:
-    """The prior and the outcomes of a problem, if both can be drawn from."""
-    prior = getattr(problem.log_prior, "log_prior", None)
-    outcome = getattr(problem.log_likelihoods, "log_likelihood", None)
+def _simulators(problem: Problem) -> tuple[NormalPrior, Outcome]:
+    """The prior and the outcomes of a problem, if values can be drawn from both."""
+    likelihood, flat = problem.log_likelihoods, problem.log_prior
+    outcome = likelihood.log_likelihood if isinstance(likelihood, RowwiseLikelihood) else None
+    prior = flat.log_prior if isinstance(flat, UnconstrainedPrior) else None
     if prior is flat_prior:
         raise ValueError(
             "the prior is flat, hence improper: no parameters can be drawn from it. Give the model "
             "a proper prior."
         )
-    if not hasattr(prior, "draw") or not hasattr(outcome, "draw"):
+    if not isinstance(prior, NormalPrior) or not isinstance(outcome, Outcome):
         raise ValueError(
             "only the regressions of `starlings.models` know how to simulate themselves; write "
             "`simulate(rng)` for this model and give it to `starlings.calibration.calibrate`."

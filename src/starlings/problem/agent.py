@@ -1,7 +1,9 @@
-"""One agent of a problem, as a sampler sees it: its potential f_i and the derivatives of that.
+"""One agent of a problem, as a sampler sees it: its potential f_i and the derivatives of f_i.
 
-f_i(z) = - sum_{r in D_i} log p(r | z) - (1/N) log p(z)                (1)
-f_i(z) = z'H_i z / 2 - b_i'z + c_i           where it is quadratic     (2)
+    f_i(z) = - sum_{r in D_i} log p(r | z) - (1/N) log p(z)                (1)
+    f_i(z) = z'H_i z / 2 - b_i'z + c_i           if f_i is quadratic       (2)
+
+D_i are the rows of the agent, and N is the number of agents.
 """
 
 from __future__ import annotations
@@ -14,37 +16,45 @@ import jax
 import jax.numpy as jnp
 
 from starlings.problem.coordinates import Frame
-from starlings.problem.likelihood import derivatives_of
+from starlings.problem.likelihood import Derivatives, Likelihood, derivatives_of
 from starlings.problem.quadratic import Quadratic
+from starlings.problem.shards import Rows
 from starlings.pytrees import pytree
 
 
 @pytree
 @dataclass(frozen=True)
 class Agent:
-    """What one agent may look at: its own rows, its share of the prior, its own links.
+    """What one agent may use: its own rows, its share of the prior, its own number of neighbours.
 
-    The arrays of all agents are stacked along a first axis; inside `step` there is one agent.
-    Shards are padded to one length with rows of weight zero.
+    The arrays of all agents are stacked along a first axis; inside `step` there is one agent, and
+    the shapes below are those of one agent. All agents have equally many rows, since shorter
+    shards are padded with rows of weight zero.
     """
 
     rows: Any
+    """Columns by name, each (row, ...)."""
     row_weights: Any
+    """1 for a row of the agent and 0 for a row of the padding, (row,)."""
     num_rows: Any
+    """The number of rows of the agent, without the padding."""
     prior_share: Any
+    """The part 1/N of the log-prior that belongs to this agent."""
     quadratic: Quadratic | None
+    """H_i, b_i and c_i of eq. (2); None if the potential is not known to be quadratic."""
     degree: Any
-    """The number of its neighbours."""
+    """d_i, the number of neighbours of the agent."""
     total_degree: Any
-    """The sum of all degrees, twice the number of edges; agreed on once, before the run."""
+    """sum_j d_j, twice the number of edges; the agents compute it once, before the run."""
     num_agents: Any
+    """N, the number of agents."""
     index: Any
-    """Its place in the order of the agents."""
+    """The number of the agent, counted from 0 in the order of the problem's sites."""
     frame: Frame | None
-    """Where z is not the model's own flat vector."""
-    log_likelihoods: Callable[..., jax.Array] = field(metadata={"static": True})
-    """(x, rows) -> one log-likelihood per row, at the model's flat vector."""
-    log_prior: Callable[..., jax.Array] = field(metadata={"static": True})
+    """The map from z to the model's flat vector x; None if they are the same."""
+    log_likelihoods: Likelihood = field(metadata={"static": True})
+    """(x, rows) -> one log-likelihood per row, at the model's flat vector x."""
+    log_prior: Callable[[jax.Array], jax.Array] = field(metadata={"static": True})
     """x -> log-density, with the log-determinant of the constraints."""
 
     @property
@@ -61,39 +71,43 @@ class Agent:
         return self._potential(z, self.rows, self.row_weights)
 
     def gradient(self, z: jax.Array) -> jax.Array:
-        """The gradient of f_i at z."""
+        """The gradient of f_i at z, (dim,)."""
         if self.quadratic is not None:
             return self.quadratic.hessian @ z - self.quadratic.linear
-        if self.has_structure:
-            return self._by_structure(z)[1]
+        if self.has_derivatives:
+            return self._known_derivatives(z)[1]
         return jax.grad(self.potential)(z)
 
     def hessian(self, z: jax.Array) -> jax.Array:
-        """The matrix of second derivatives of f_i at z."""
+        """The matrix of second derivatives of f_i at z, (dim, dim)."""
         if self.quadratic is not None:
             return self.quadratic.hessian
-        if self.has_structure:
-            return self._by_structure(z)[2]
+        if self.has_derivatives:
+            return self._known_derivatives(z)[2]
         return jax.jacfwd(self.gradient)(z)
 
-    def derivatives(self, z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """f_i, its gradient and its Hessian at z, in one pass over the rows where it can be."""
-        if self.has_structure:
-            return self._by_structure(z)
+    def derivatives(self, z: jax.Array) -> Derivatives:
+        """f_i, its gradient and its Hessian at z, in one pass over the rows if that is possible."""
+        if self.has_derivatives:
+            return self._known_derivatives(z)
         return derivatives_of(self.potential, z)
 
     @property
-    def has_structure(self) -> bool:
-        """Whether the likelihood knows its own derivatives: see `RowwiseLikelihood`."""
-        return getattr(self.log_likelihoods, "has_structure", False)
+    def has_derivatives(self) -> bool:
+        """Whether the likelihood computes its own derivatives, see `Likelihood.derivatives`."""
+        return self.log_likelihoods.has_derivatives
 
-    def _by_structure(self, z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Eq. (1) and its derivatives; what is not used of them is not computed under jit."""
+    def _known_derivatives(self, z: jax.Array) -> Derivatives:
+        """Eq. (1) and its derivatives, from those of the likelihood; jit drops what is not used."""
         x = z if self.frame is None else self.frame.to_original(z)
-        rows = self.log_likelihoods.derivatives(x, self.rows, self.row_weights)  # type: ignore[attr-defined]
+        rows = self.log_likelihoods.derivatives(x, self.rows, self.row_weights)
         prior = derivatives_of(self.log_prior, x)
-        found = tuple(-row - self.prior_share * own for row, own in zip(rows, prior, strict=True))
-        return found if self.frame is None else self.frame.pull_back(z, *found)
+        value, gradient, hessian = (
+            -row - self.prior_share * own for row, own in zip(rows, prior, strict=True)
+        )
+        if self.frame is None:
+            return value, gradient, hessian
+        return self.frame.pull_back(z, value, gradient, hessian)
 
     def batch_potential(self, z: jax.Array, batch: jax.Array) -> jax.Array:
         """An unbiased estimate of f_i(z) from the rows with the indices `batch`."""
@@ -102,7 +116,7 @@ class Agent:
         weights = jnp.full(batch.shape, scale, z.dtype)
         return self._potential(z, rows, weights)
 
-    def _potential(self, z, rows, weights):
+    def _potential(self, z: jax.Array, rows: Rows, weights: jax.Array) -> jax.Array:
         x, tilt = z, jnp.zeros((), z.dtype)
         if self.frame is not None:
             x, tilt = self.frame.to_original(z), self.frame.tilt(z)

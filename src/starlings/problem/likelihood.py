@@ -1,7 +1,14 @@
-"""Densities of the flat vector: of all rows, and of the prior; and their derivatives."""
+"""Log-densities of the model's flat vector x: the likelihood of every row, the prior, derivatives.
+
+A row of a generalised linear model depends on the parameters through its linear predictor
+eta = x'beta only. Its log-likelihood l then has, over all rows with covariates X and weights w,
+
+    gradient = X'(w l'(eta)),     Hessian = X' diag(w l''(eta)) X          (1)
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,30 +16,58 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from starlings.problem._products import weighted_product
 from starlings.problem.parameters import Identity, Parameters
 from starlings.problem.shards import Rows
 
-LARGEST_PAIRED = 2**16
-"""Entries of all pairs of columns, which are kept in memory for every agent."""
+Derivatives = tuple[jax.Array, jax.Array, jax.Array]
+"""A value (), its gradient (dim,) and its Hessian (dim, dim) at one point."""
+RowLogLikelihood = Callable[[dict[str, Any], dict[str, Any]], Any]
+"""(constrained parameters by name, entries of one row by column) -> log-likelihood of the row."""
+
+
+class Likelihood(ABC):
+    """The log-likelihood of many rows at the model's flat vector, as an `Agent` uses it.
+
+    Objects are static arguments of compiled programs, so they need `==` and `hash`: equal objects
+    share a compiled program. Frozen dataclasses have both.
+    """
+
+    @abstractmethod
+    def __call__(self, x: jax.Array, rows: Rows) -> jax.Array:
+        """The log-likelihood of every row at the flat vector x, (row,)."""
+
+    @property
+    def has_derivatives(self) -> bool:
+        """Whether `derivatives` is implemented; if not, automatic differentiation is used."""
+        return False
+
+    def derivatives(self, x: jax.Array, rows: Rows, weights: jax.Array) -> Derivatives:
+        """The sum over all rows times their weights (row,), with its gradient and its Hessian."""
+        raise NotImplementedError(f"{type(self).__name__} has no derivatives of its own.")
 
 
 @dataclass(frozen=True)
-class RowwiseLikelihood:
-    """A log-likelihood of one row, applied to all rows at a flat vector.
+class FlatLikelihood(Likelihood):
+    """A function of the flat vector and all rows, taken as it is."""
 
-    A row of a generalised linear model sees the parameters through x'beta alone. Its log-likelihood
-    says so by a method `of_predictor(eta, row)`: its value l, slope l' and curvature l'' at the
-    predictor eta. With X the covariates of all rows, w their weights, the sum then has
+    function: Callable[[jax.Array, Rows], jax.Array]
 
-        gradient = X'(w l'),     Hessian = X' diag(w l'') X                (1)
-    """
+    def __call__(self, x: jax.Array, rows: Rows) -> jax.Array:
+        """The log-likelihood of every row at the flat vector x, (row,)."""
+        return self.function(x, rows)
+
+
+@dataclass(frozen=True)
+class RowwiseLikelihood(Likelihood):
+    """A function of the named parameters and one row, applied to all rows."""
 
     parameters: Parameters
-    log_likelihood: Callable[..., Any]
+    log_likelihood: RowLogLikelihood
 
-    def __call__(self, z: jax.Array, rows: Rows) -> jax.Array:
-        """One log-likelihood per row."""
-        named = self.parameters.constrain(z)
+    def __call__(self, x: jax.Array, rows: Rows) -> jax.Array:
+        """The log-likelihood of every row at the flat vector x, (row,)."""
+        named = self.parameters.constrain(x)
         values = jax.vmap(lambda row: self.log_likelihood(named, row))(rows)
         if values is None:
             raise ValueError("`log_likelihood` must return one number for a row, got None.")
@@ -43,45 +78,67 @@ class RowwiseLikelihood:
             )
         return values
 
-    @property
-    def has_structure(self) -> bool:
-        """Whether this is a generalised linear model whose flat vector is beta."""
-        blocks = self.parameters.blocks
-        is_beta = list(blocks) == ["beta"] and isinstance(blocks["beta"].bijection, Identity)
-        return is_beta and hasattr(self.log_likelihood, "of_predictor")
 
-    def derivatives(self, z: jax.Array, rows: Rows, weights: jax.Array) -> tuple[Any, Any, Any]:
-        """The weighted sum over all rows, with its gradient and its Hessian, eq. (1)."""
-        X = rows["x"].astype(z.dtype)  # whole numbers would overflow in products
-        columns = X.T * weights  # the same at every z, so computed once, before a loop over them
-        value, slope, curvature = self.log_likelihood.of_predictor(X @ z, rows)  # type: ignore[attr-defined]
+class LinearPredictorModel(ABC):
+    """The log-likelihood of one row of a generalised linear model: a column `x`, parameters `beta`.
+
+    A subclass is a `log_likelihood` for `Problem`. If `beta` is the only parameter and has no
+    constraint, agents use eq. (1) instead of automatic differentiation.
+    """
+
+    @abstractmethod
+    def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """The log-likelihood l and its derivatives l' and l'' at the linear predictor eta."""
+
+    def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
+        """The log-likelihood of one row at the named parameters."""
+        return self.of_predictor(row["x"] @ p["beta"], row)[0]
+
+
+@dataclass(frozen=True)
+class GeneralisedLinearLikelihood(RowwiseLikelihood):
+    """A `LinearPredictorModel` whose flat vector is beta, with the derivatives of eq. (1)."""
+
+    log_likelihood: LinearPredictorModel
+
+    @property
+    def has_derivatives(self) -> bool:
+        """True: `derivatives` is implemented."""
+        return True
+
+    def derivatives(self, x: jax.Array, rows: Rows, weights: jax.Array) -> Derivatives:
+        """The sum over all rows times their weights (row,), with its gradient and its Hessian."""
+        X = rows["x"].astype(x.dtype)  # products of small integer types would overflow
+        columns = X.T * weights  # does not depend on x, so XLA computes it once before a loop
+        value, slope, curvature = self.log_likelihood.of_predictor(X @ x, rows)
         return weights @ value, columns @ slope, weighted_product(columns, X, curvature)  # (1)
 
 
-def weighted_product(columns: jax.Array, X: jax.Array, curvature: jax.Array) -> jax.Array:
-    """columns diag(curvature) X; if X is small, one product with its pairs, which chains share."""
-    size, dim = X.shape
-    if size * dim * dim > LARGEST_PAIRED:
-        return (columns * curvature) @ X
-    pairs = (columns[:, None] * X.T).reshape(dim * dim, size)
-    return (pairs @ curvature).reshape(dim, dim)
+def rowwise_likelihood(parameters: Parameters, log_likelihood: RowLogLikelihood) -> Likelihood:
+    """The likelihood of a function of one row, with derivatives if it is known to have them."""
+    if isinstance(log_likelihood, LinearPredictorModel) and _flat_vector_is_beta(parameters):
+        return GeneralisedLinearLikelihood(parameters, log_likelihood)
+    return RowwiseLikelihood(parameters, log_likelihood)
+
+
+def _flat_vector_is_beta(parameters: Parameters) -> bool:
+    blocks = parameters.blocks
+    return list(blocks) == ["beta"] and isinstance(blocks["beta"].bijection, Identity)
 
 
 @dataclass(frozen=True)
 class UnconstrainedPrior:
-    """A log-prior of the constrained parameters, as a density of the flat vector."""
+    """A log-prior of the named, constrained parameters, as a log-density of the flat vector."""
 
     parameters: Parameters
-    log_prior: Callable[..., Any]
+    log_prior: Callable[[dict[str, Any]], Any]
 
-    def __call__(self, z: jax.Array) -> jax.Array:
-        """log p(z) with the log-determinant of the constraints."""
-        return self.log_prior(self.parameters.constrain(z)) + self.parameters.log_determinant(z)
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """log p(x), with the log-determinant of the constraints."""
+        return self.log_prior(self.parameters.constrain(x)) + self.parameters.log_determinant(x)
 
 
-def derivatives_of(
-    function: Callable[[jax.Array], jax.Array], z: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Value, gradient and Hessian by automatic differentiation."""
+def derivatives_of(function: Callable[[jax.Array], jax.Array], z: jax.Array) -> Derivatives:
+    """Value, gradient and Hessian of a scalar function by automatic differentiation."""
     value, gradient = jax.value_and_grad(function)(z)
     return value, gradient, jax.hessian(function)(z)

@@ -26,9 +26,9 @@ from numpyro.distributions import biject_to
 from numpyro.infer import init_to_uniform
 
 from starlings.problem import Problem
-from starlings.problem.derived import Report, Values
 from starlings.problem.model_checks import check_likelihood, check_prior
 from starlings.problem.parameters import Parameter, Parameters
+from starlings.problem.report import Report, Values
 from starlings.problem.shards import Rows, check_shards, count_rows
 
 Sites = dict[str, Any]
@@ -56,8 +56,8 @@ def problem_from_numpyro(model: Callable[..., Any], shards: Mapping[Any, Rows]) 
     check_likelihood(split.log_likelihoods, problem.dim, first, blocks)
     check_prior(split.log_prior, problem.dim, blocks)
     if kept := _without_rows(model, checked):
-        problem = problem.reporting(Report(lambda values: {**values, **split.kept(values, kept)}))
-    return problem.described(kind="numpyro", model=getattr(model, "__name__", str(model)))
+        problem = problem.with_report(Report(lambda values: {**values, **split.kept(values, kept)}))
+    return problem.with_description(kind="numpyro", model=getattr(model, "__name__", str(model)))
 
 
 class Densities:

@@ -62,10 +62,10 @@ class Quadratic:
 
     def in_frame(self, frame: Frame) -> Quadratic:
         """Of a stack of agents in other coordinates: g_i of `frames`, eq. (1), is quadratic too."""
-        scale, tilt = map(_as_matrices, (frame.scale, frame.quadratic), (1, 2))
+        scale, tilt = map(_as_matrices, (frame.scale, frame.quadratic_tilt), (1, 2))
         gradient = self.hessian @ frame.centre - self.linear
         hessian = scale.T @ self.hessian @ scale - tilt
-        linear = frame.linear - gradient @ scale
+        linear = frame.linear_tilt - gradient @ scale
         return Quadratic.factored(hessian, linear, self.values(frame.centre))
 
     def shifted_by(self, shift: Any) -> ShiftedInverse:

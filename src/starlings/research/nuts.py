@@ -27,7 +27,7 @@ def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[st
     pooled = problem.pooled()
     with jax.enable_x64(True):
         z = nuts(pooled.agents(), problem.dim, draws, chains, seed, start=local_mode(pooled).point)
-    return problem.reported(z.reshape(-1, problem.dim))
+    return problem.saved_values(z.reshape(-1, problem.dim))
 
 
 def nuts(

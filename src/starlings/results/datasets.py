@@ -70,7 +70,7 @@ def posterior_dataset(problem: Problem, record: Record) -> xr.Dataset:
     """Return the draws of every parameter and derived value, in constrained space."""
     positions = np.moveaxis(record.position, 0, 1)
     variables, coordinates = {}, _coordinates(positions, problem.sites)
-    for name, values in problem.reported(positions).items():
+    for name, values in problem.saved_values(positions).items():
         dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 3)]
         if (labels := problem.labels_of(name)) is not None:
             coordinates[dims[0]] = list(labels)

@@ -40,7 +40,7 @@ class Size:
     @classmethod
     def of(cls, problem: Problem, draws: int, chains: int, precision: str) -> Size:
         """Of so many draws of every chain."""
-        entries = problem.num_reported
+        entries = problem.num_saved_values
         number, agents = np.dtype(precision).itemsize, problem.num_agents
         kept = draws * chains
         statistics = agents * (number + 2 * 8) + 8  # residual, messages, bytes; disagreement

@@ -57,7 +57,7 @@ def proximal_point(
     if agent.quadratic is not None:
         return _closed_form(agent.quadratic, curvature, linear)
     cancelling = jnp.abs(linear @ start) + curvature * (start @ start)
-    learns_hessian = agent.frame is not None and not agent.has_structure
+    learns_hessian = agent.frame is not None and not agent.has_derivatives
     expected = agent.share + curvature if learns_hessian else None
     objective = _objective(agent, curvature, linear)
     return minimise(objective, start, cancelling, expected, dense_dimension)

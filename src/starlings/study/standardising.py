@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from starlings.problem.derived import Report, Values
+from starlings.problem.report import Report, Values
 
 COEFFICIENTS, STANDARDISED = "beta", "beta_standardised"
 """The names of the draws in original units and of those for standardised columns."""

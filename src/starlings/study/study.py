@@ -170,11 +170,11 @@ class Study:
     def _described(self, problem: Problem, scale: Standardisation | None) -> Problem:
         """The problem with what its results record: its origin, and the units of `beta`."""
         sections = {"model": asdict(self.model), "data": asdict(self.data)}
-        problem = problem.described(study=self.path.name, **sections)
+        problem = problem.with_description(study=self.path.name, **sections)
         if scale is None:
             return problem
-        problem = problem.reporting(scale.report(self.model.intercept))
-        return problem.described(standardised=scale.record())
+        problem = problem.with_report(scale.report(self.model.intercept))
+        return problem.with_description(standardised=scale.record())
 
     def make_network(self, sites: list[str]) -> Network:
         """The network of the sites of the problem."""

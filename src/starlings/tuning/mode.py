@@ -98,7 +98,7 @@ def local_mode(problem: Problem) -> Mode:
     """The mode of a problem whose rows are all in this process; no messages are sent."""
     with jax.enable_x64(True):
         potential = LocalPotential(problem.agents())
-        return find_mode(potential, default_starts(problem.dim), problem.in_words)
+        return find_mode(potential, default_starts(problem.dim), problem.point_as_text)
 
 
 def default_starts(dim: int) -> list[np.ndarray]:

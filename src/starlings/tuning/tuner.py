@@ -108,7 +108,7 @@ def tune(
         gossip = Gossip(network)
         potential = NetworkPotential(problem.agents(network), gossip)
         starts = default_starts(problem.dim) if start is None else [np.asarray(start, float)]
-        mode = find_mode(potential, starts, problem.in_words)
+        mode = find_mode(potential, starts, problem.point_as_text)
         _refuse_flat(problem, mode.hessian)
         scale = broadcast(gossip, inverse_root(mode.hessian))  # (1)
         goal = Goal(exactness, sampler, step)

@@ -1,0 +1,110 @@
+"""What a problem consists of, and the names of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from starlings.problem.coordinates import Frame
+from starlings.problem.likelihood import Likelihood
+from starlings.problem.parameters import Parameters
+from starlings.problem.quadratic import Quadratic
+from starlings.problem.report import Report, named_values, num_values, values_as_text
+from starlings.problem.shards import Rows, count_rows, digest
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProblemFields:
+    """The fields of a `Problem`, none of which ever changes, and what follows from them alone."""
+
+    log_likelihoods: Likelihood
+    """(x, rows) -> one log-likelihood per row, at the model's flat vector x."""
+    log_prior: Callable[[jax.Array], jax.Array]
+    """x -> log-density of the flat vector, with the log-determinant of the constraints."""
+    parameters: Parameters
+    """The named parameters behind the flat vector."""
+    shards: Mapping[str, Rows]
+    """The rows of every site whose data are in this process, by the name of the site."""
+    sites: list[str]
+    """The names of all sites, also of those whose rows are in other processes."""
+    is_quadratic: bool = False
+    """Whether every potential is said to be quadratic in z."""
+    known_quadratic: Quadratic | None = None
+    """The quadratic potentials if they are known already; None if they have to be computed."""
+    frame: Frame | None = None
+    """The map from z to the flat vector x of the model, with tilts; None if z is x."""
+    report: Report | None = None
+    """Which values are saved with the draws; None for the parameters themselves."""
+    description: Mapping[str, Any] = field(default_factory=dict)
+    """What the model is and where it comes from, in values that JSON has, for result files."""
+
+    @property
+    def num_agents(self) -> int:
+        """The number of all sites, also of those whose rows are in other processes."""
+        return len(self.sites)
+
+    @property
+    def local(self) -> np.ndarray:
+        """The numbers, counted from 0 among all sites, of the sites whose rows are here."""
+        number = {site: i for i, site in enumerate(self.sites)}
+        return np.array([number[site] for site in self.shards])
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the flat vector z."""
+        return self.parameters.dim
+
+    @property
+    def num_rows(self) -> np.ndarray:
+        """The number of rows of each site whose rows are here."""
+        return np.array([count_rows(rows) for rows in self.shards.values()])
+
+    def provenance(self) -> dict[str, Any]:
+        """What the model and the data are, in values that JSON has."""
+        blocks = self.parameters.blocks.items()
+        parameters = {
+            name: {"shape": block.shape, "transform": type(block.bijection).__name__}
+            for name, block in blocks
+        }
+        rows = {site: count_rows(shard) for site, shard in self.shards.items()}
+        digests = {site: digest(shard) for site, shard in self.shards.items()}
+        return {"parameters": parameters, "rows": rows, "digests": digests, **self.description}
+
+    def constrain(self, z: Any) -> dict[str, np.ndarray]:
+        """The named, constrained parameters at flat vectors z (..., dim)."""
+        return named_values(self.parameters, None, self.frame, z)
+
+    def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
+        """The flat vector z at named, constrained values."""
+        with jax.enable_x64(True):
+            flat = np.asarray(self.parameters.unconstrain(values))
+        return flat if self.frame is None else self.frame.from_original(flat)
+
+    def saved_values(self, z: Any) -> dict[str, np.ndarray]:
+        """The values by name that are saved for draws z (..., dim); see `Report`."""
+        return named_values(self.parameters, self.report, self.frame, z)
+
+    @property
+    def num_saved_values(self) -> int:
+        """The number of floating-point numbers that are saved for one draw of one agent."""
+        return num_values(self.parameters, self.report)
+
+    def labels_of(self, name: str) -> tuple[str, ...] | None:
+        """The names of the entries of a saved vector; None if its entries have only numbers."""
+        if self.report is not None and name in self.report.labels:
+            return self.report.labels[name]
+        block = self.parameters.blocks.get(name)
+        return None if block is None else block.labels
+
+    @property
+    def coordinate_names(self) -> list[str]:
+        """One name for every entry of the model's flat vector, such as "log sigma"."""
+        return self.parameters.flat_labels({} if self.report is None else self.report.names)
+
+    def point_as_text(self, z: Any) -> str:
+        """The named parameters at one flat vector z in one line, for messages."""
+        return values_as_text(self.constrain(z))
