@@ -1,4 +1,10 @@
-"""log(1 + exp(x)) and its derivatives, written so that XLA compiles them to fast loops on a CPU."""
+"""log(1 + exp(x)) and its derivatives, written so that XLA compiles them to fast loops on a CPU.
+
+With `jax.nn.softplus` and `jax.nn.sigmoid` instead, rounds of D-ADMMS on logistic regressions take
+1.7 times as long for 10 chains of 20 agents with 50 rows, and 3 times as long for 4 chains of 10
+agents with 500 rows. For one chain they take 0.9 times as long. (Least of four runs, in turns in
+one process, on a machine with two cores that had other work to do.)
+"""
 
 from __future__ import annotations
 
@@ -6,15 +12,15 @@ import jax
 import jax.numpy as jnp
 
 LOG_TERMS = 16
-"""Terms of the series in eq. (5): the next one is below 2e-17 of the first."""
+"""Number of terms of the series in eq. (1): the next one is below 2e-17 of the first."""
 
 
 @jax.custom_jvp
 def softplus(eta: jax.Array) -> jax.Array:
-    """log(1 + exp(eta)), with an exponential that `sigmoid` has in common.
+    """log(1 + exp(eta)), from the same exponential as `sigmoid`, so that XLA computes it once.
 
-    A choice comes last: a sum over nothing but sums and products of eta would be handed to a part
-    of the compiler for processors that takes ten times as long where there is one chain.
+    The last operation is a `where`: XLA for CPUs compiles a sum over rows of nothing but sums and
+    products of eta in another way, which is slower for one chain.
     """
     tail = log_of_one_plus(jnp.exp(-jnp.abs(eta)))
     return jnp.where(eta > 0, eta + tail, tail)
@@ -23,13 +29,13 @@ def softplus(eta: jax.Array) -> jax.Array:
 def log_of_one_plus(small: jax.Array) -> jax.Array:
     """log(1 + u) for 0 <= u <= 1 by products alone, several times faster than `log1p` on a CPU:
 
-    log(1 + u) = 2 (s + s^3 / 3 + s^5 / 5 + ...),     s = u / (2 + u) <= 1/3                 (5)
+    log(1 + u) = 2 (s + s^3 / 3 + s^5 / 5 + ...),     s = u / (2 + u) <= 1/3                 (1)
     """
     s = small / (2 + small)
     series = jnp.zeros_like(s)
     for k in reversed(range(LOG_TERMS)):
         series = series * s**2 + 1 / (2 * k + 1)
-    return 2 * s * series  # (5)
+    return 2 * s * series  # (1)
 
 
 @jax.custom_jvp

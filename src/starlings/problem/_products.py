@@ -1,4 +1,10 @@
-"""Products of matrices, written so that XLA compiles them to fast loops."""
+"""Products of matrices, written so that XLA compiles them to fast loops.
+
+Without the products of pairs below, rounds of D-ADMMS on logistic regressions take 1.2 times as
+long for 10 chains of 20 agents with 50 rows and 3 parameters, and 2.2 times as long for 4 chains of
+10 agents with 500 rows and 5 parameters. For one chain they take 0.85 to 1 times as long. (Least of
+four runs, in turns in one process, on a machine with two cores that had other work to do.)
+"""
 
 from __future__ import annotations
 

@@ -10,14 +10,12 @@ from starlings.theory.convergence import (
     contraction_rate,
     graph_matrices,
     noise_norm,
-    posterior_mode,
-    quadratic_model,
-    regular_multipliers,
-    regular_variances,
 )
 from starlings.theory.laws import Stacked, check_stability, has_law, law, register_law
 from starlings.theory.recursions import Law, Moments, Recursion, gaussian_w2
+from starlings.theory.regular_graphs import regular_multipliers, regular_variances
 from starlings.theory.report import ConvergenceReport, convergence_report, print_report
+from starlings.theory.taylor import posterior_mode, quadratic_model
 
 __all__ = [
     "Bound",

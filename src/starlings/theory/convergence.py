@@ -37,35 +37,19 @@ and one round of noise moves U by at most |D w| / (2 sqrt(m_f)), so that
     |U' - U*|_G <= (1 + delta)^(-1/2) |U - U*|_G + |D w| / (2 sqrt(m_f))                       (6)
 
 whose square is below the right side of Lemma 2 even at c = 0: the lemma holds with either c.
-
-On an n-regular graph with f_i = m |x|^2 / 2 and gradient noise of variance v, the eigenvectors of
-L- evolve independently. One of eigenvalue lam > 0 has the factors z per round and the stationary
-variance
-
-    z^2 - (1 + 2 rho (n - lam) / g) z + rho (2 n - lam) / g = 0,   g = m + 2 rho n             (7)
-    2 v / ((m + rho lam) (2 m + 8 rho n - 3 rho lam))                                          (8)
-
-and that of lam = 0, sqrt(N) times the average of the agents, has z = 2 rho n / g and the variance
-v / (m (m + 4 rho n)).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from scipy.integrate import quad
 
-from starlings.models.gaussian import flat_prior, local_quadratic
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.solvers.newton import minimise
-from starlings.solvers.objective import Objective, tolerance
 
 
 class GraphMatrices(NamedTuple):
@@ -243,89 +227,3 @@ def noise_norm(network: Network, dim: int) -> tuple[float, float]:
 
     integral = quad(integrand, 0.0, 1.0, epsabs=1e-12, epsrel=1e-12)[0]
     return float(np.sqrt(square / np.pi) * integral), square
-
-
-def quadratic_model(problem: Problem, point: Any = None) -> Problem:
-    """A quadratic problem itself, or the second-order Taylor model of every f_i of another.
-
-    What is computed from a Taylor model holds near its point only.
-
-    Args:
-        problem: the model and the rows of every site.
-        point: where potentials are expanded, as a flat vector of unconstrained coordinates; by
-            default the mode of the posterior of all rows.
-    """
-    if problem.quadratic is not None:
-        return problem
-    with jax.enable_x64(True):
-        z = posterior_mode(problem) if point is None else np.asarray(point, float)
-        slopes = jax.jit(jax.vmap(lambda agent: agent.gradient(jnp.asarray(z))))(problem.agents())
-        hessians = np.asarray(problem.hessians(z))
-    linear = hessians @ z - np.asarray(slopes)
-    shards = {
-        site: {"hessian": H[None], "linear": b[None]}
-        for site, H, b in zip(problem.sites, hessians, linear, strict=True)
-    }
-    return Problem(local_quadratic, flat_prior, {"x": (problem.dim,)}, shards, quadratic=True)
-
-
-def posterior_mode(problem: Problem) -> np.ndarray:
-    """The mode of the posterior of all rows, a flat vector of unconstrained coordinates."""
-    with jax.enable_x64(True):
-        agents = problem.agents()
-
-        def total(z):
-            return jnp.sum(jax.vmap(lambda agent: agent.potential(z))(agents))
-
-        search = jax.jit(partial(minimise, Objective.of(total)))
-        solution = search(jnp.zeros(problem.dim))
-    if not solution.residual <= tolerance(float):
-        raise ValueError(
-            "no mode of `problem` was found by Newton's method from the origin of its "
-            "unconstrained coordinates; say where it is with `point`."
-        )
-    return np.asarray(solution.point)
-
-
-def regular_multipliers(network: Network, curvature: float, rho: float) -> np.ndarray:
-    """The slower factor per round of every eigenvector of L-, the larger |z| of (7).
-
-    The order is that of the eigenvalues, ascending. The graph has to be regular.
-
-    >>> regular_multipliers(Network.ring(4), curvature=1.0, rho=0.5).round(4)
-    array([0.6667, 0.5774, 0.5774, 0.3333])
-    """
-    n, lam = _degree(network), network.laplacian_spectrum()
-    g = curvature + 2 * rho * n
-    half = (1 + 2 * rho * (n - lam) / g) / 2
-    root = np.emath.sqrt(half**2 - rho * (2 * n - lam) / g)
-    slower = np.maximum(np.abs(half + root), np.abs(half - root))  # (7)
-    slower[0] = 2 * rho * n / g
-    return slower
-
-
-def regular_variances(
-    network: Network, curvature: float, rho: float, noise_variance: float
-) -> np.ndarray:
-    """The stationary variance along every eigenvector of L-, eq. (8).
-
-    The order is that of the eigenvalues, ascending. The mean over all is the variance of one
-    agent's position; the first divided by N is that of the average of the agents, whose posterior
-    variance is 1 / (N m). The graph has to be regular.
-    """
-    n, lam = _degree(network), network.laplacian_spectrum()
-    spread = (curvature + rho * lam) * (2 * curvature + 8 * rho * n - 3 * rho * lam)
-    variances = 2 * noise_variance / spread  # (8)
-    variances[0] = noise_variance / (curvature * (curvature + 4 * rho * n))
-    return variances
-
-
-def _degree(network: Network) -> int:
-    """The number of neighbours, which must be the same for all agents."""
-    degrees = np.unique(network.degrees)
-    if len(degrees) != 1:
-        raise ValueError(
-            f"`network` must be regular, but its degrees are {degrees.tolist()}; the "
-            "closed forms hold only where all agents have equally many neighbours."
-        )
-    return int(degrees[0])

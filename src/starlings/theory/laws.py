@@ -117,6 +117,25 @@ def register_law(kind: type[Sampler], function: LawFunction | None = None) -> An
         function: takes the matrices of a problem on a network (`Stacked`) and a sampler of this
             class, and returns its `Law`. For settings that it does not cover it raises
             `starlings.errors.NoLawError`.
+
+    A sampler of your own that adds private noise of standard deviation 0.1 to half its position:
+
+    >>> from dataclasses import dataclass
+    >>> from starlings.models import gaussian
+    >>> from starlings.theory import Recursion
+    >>> @dataclass(frozen=True)
+    ... class Halving(Sampler):
+    ...     def init(self, agent, position):
+    ...         return position
+    ...     def step(self, agent, state, inbox, round):
+    ...         return 0.5 * state + 0.1 * round.private_noise(state)
+    >>> @register_law(Halving)
+    ... def halving_law(stacked, sampler):
+    ...     T = 0.5 * stacked.private_noise
+    ...     return Law.constant(stacked.shape, Recursion(T, 0 * stacked.b, 0.1 * np.eye(len(T))))
+    >>> exact = law(gaussian([[[1.0]], [[1.0]]]), Network.path(2), Halving())
+    >>> float(exact.stationary().covariance[0, 0].round(6))  # 0.1^2 / (1 - 0.5^2)
+    0.013333
     """
     if not (isinstance(kind, type) and issubclass(kind, Sampler)):
         raise TypeError(

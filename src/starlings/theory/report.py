@@ -9,8 +9,9 @@ from starlings.errors import check_positive
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.theory.bound import Bound, Distances, paper_law, wasserstein_bound
-from starlings.theory.convergence import Conditioning, contraction_rate, quadratic_model
+from starlings.theory.convergence import Conditioning, contraction_rate
 from starlings.theory.laws import LARGEST_CHECKED
+from starlings.theory.taylor import quadratic_model
 
 if TYPE_CHECKING:
     from rich.console import Console
