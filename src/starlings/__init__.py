@@ -10,7 +10,7 @@ The public names, each loaded when it is first used, so that `import starlings` 
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
                           `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `testing`
-    to write a runtime    `Communicator`
+    to write a runtime    `Communicator`, `Crossings`, `exchange_on_host`
     errors and warnings   see `starlings.errors`
 
 Importing the package, or using any of these names, changes no setting of JAX.

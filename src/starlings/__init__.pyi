@@ -26,6 +26,7 @@ from starlings.errors import UnreadableFileError as UnreadableFileError
 from starlings.network import Inbox as Inbox
 from starlings.network import Network as Network
 from starlings.network.communicator import Communicator as Communicator
+from starlings.network.crossings import Crossings as Crossings
 from starlings.problem import Agent as Agent
 from starlings.problem import Parameter as Parameter
 from starlings.problem import Problem as Problem
@@ -34,6 +35,7 @@ from starlings.pytrees import pytree as pytree
 from starlings.random.addresses import Round as Round
 from starlings.results.result import Result as Result
 from starlings.results.result import load as load
+from starlings.runtime.callback import exchange_on_host as exchange_on_host
 from starlings.samplers import CADMM as CADMM
 from starlings.samplers import DADMMS as DADMMS
 from starlings.samplers import DSGHMC as DSGHMC

@@ -15,8 +15,12 @@ import starlings as st
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.divergence import Trouble
+from starlings.runtime.mpi import _xla_ffi
 from starlings.runtime.mpi.cluster import Cluster
+from starlings.runtime.mpi.communicator import MPICommunicator
 from starlings.samplers import PilotLength
+from starlings.testing import check_communicator
+from starlings.testing.trial import irregular_network
 from tests.problems import unequal_linear_problem
 
 AGENTS, ROUNDS = 10, 200
@@ -49,6 +53,7 @@ CASES = {
     ],
     "one": [("linear", "paper", "power-law")],
     "others": [("linear", "midpoint", "ring"), ("linear", "metropolis", "ring")],
+    "callback": [("linear", "dadmms", "star"), ("linear", "dsgld", "power-law")],
 }
 LENGTHS = {"draws": 20, "thin": 10, "burn_in": 0, "chains": 2, "seed": 7}
 
@@ -127,10 +132,23 @@ def diverge(cluster: Cluster, what: str, output: Path) -> None:
     st.sample(problem, network, draws=4, chains=2, burn_in=20, thin=20, output=output)
 
 
+def check(cluster: Cluster) -> None:
+    """The contract of communicators, with agents of one process next to each other and not."""
+    for owner in (np.arange(6) % cluster.size, np.arange(6) * cluster.size // 6):
+        network = irregular_network()
+        communicator = MPICommunicator(cluster.world, network, owner)
+        local = np.flatnonzero(owner == cluster.rank)
+        check_communicator(network.distributed(local, communicator))
+
+
 if __name__ == "__main__":
     what, output = sys.argv[1], Path(sys.argv[2])
     with Cluster() as cluster:
-        if what in CASES:
+        if what == "callback":
+            _xla_ffi.TRIED.clear()
+        if what == "communicator":
+            check(cluster)
+        elif what in CASES:
             compare(cluster, what, output)
         else:
             (diverge if what == "diverged" else fail)(cluster, what, output)

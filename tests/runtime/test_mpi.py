@@ -67,6 +67,22 @@ def test_draws_do_not_depend_on_the_number_of_processes(tmp_path, processes, wha
         assert_same(found[f"{kind} {sampler} {graph}"], wanted.posterior["beta"].values)
 
 
+def test_an_unknown_version_of_xla_has_the_same_draws_by_callbacks(tmp_path):
+    done = job(2, "callback", tmp_path / "draws.npz")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("with which starlings was not tried") == 2  # once for every network
+    found = np.load(tmp_path / "draws.npz")
+    for kind, sampler, graph in mpi_job.CASES["callback"]:
+        wanted = mpi_job.draws_of(mpi_job.problem_of(kind), mpi_job.GRAPHS[graph](), sampler)
+        assert_same(found[f"{kind} {sampler} {graph}"], wanted.posterior["beta"].values)
+
+
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_the_communicator_keeps_the_contract(tmp_path, processes):
+    done = job(processes, "communicator", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     """A study without a sampler, run in one process by the command line."""

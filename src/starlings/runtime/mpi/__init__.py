@@ -1,1 +1,1 @@
-"""The runtime on all processes of an MPI job."""
+"""The runtime for the processes of an MPI job; `Cluster` is where a program begins."""

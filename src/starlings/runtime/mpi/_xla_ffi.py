@@ -5,21 +5,26 @@ few microseconds, far less than `jax.experimental.io_callback` and less than lea
 entering it again in every round (`python -m benchmarks cluster` measures all three).
 
 The structures below are the beginnings of those in xla/ffi/api/c_api.h, which only ever grow at the
-end. A first call asks for the version of the interface; it is answered with XLA's own.
+end while the major version stays. A first call asks for the version of the interface; it is
+answered with XLA's own. With a version that is not in `TRIED`, use `io_callback` instead.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
+TRIED = {(0, 3): "JAX 0.9.2 and 0.10.2"}
+"""Versions (major, minor) of XLA's interface with which the structures below were tried, and the
+versions of JAX that had them."""
 ITEM_BYTES = {11: 4, 12: 8}
-"""Of XLA's data types float32 and float64."""
-
+"""Bytes of one number, by XLA's code of its data type: float32 and float64."""
 METADATA = 1
+"""XLA's code of the extension by which it asks for the version."""
 
 Function = Callable[[int, int, int], None]
 """(address of the argument, address of the result, bytes of one row of the argument)."""
@@ -90,27 +95,55 @@ class _Frame(ctypes.Structure):
 
 _Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))
 _registered: list[Any] = []
-"""Handlers, which have to live as long as any compiled loop."""
+"""Handlers, which must not be freed before any compiled loop that calls them."""
+
+
+def is_tried() -> bool:
+    """Whether XLA has a version of the interface with which this file was tried."""
+    return version() in TRIED
+
+
+@functools.cache
+def version() -> tuple[int, int]:
+    """The version (major, minor) of the interface, as XLA reports it."""
+    jax.devices("cpu")  # once there is a CPU client, XLA asks as soon as a function is registered
+    reported: list[tuple[int, int]] = []
+
+    def handle(frame: Any) -> None:
+        reported.append(_answer_version(frame.contents))
+
+    _register("starlings_version", handle)
+    return reported[0] if reported else (-1, -1)
 
 
 def register(name: str, function: Function) -> None:
     """Make a function of one array (rows, floats) and one result callable as `name` on a CPU.
 
-    The function must not raise: there is nobody to catch it.
+    The function must not raise: an error cannot leave it.
     """
 
     def handle(frame: Any) -> None:
         call = frame.contents
-        if call.extension and call.extension.contents.type == METADATA:  # asks for the version
-            version = call.api.contents.version
-            answer = call.extension.contents.metadata.contents.version
-            answer.major, answer.minor = version.major, version.minor
+        if call.extension and call.extension.contents.type == METADATA:
+            _answer_version(call)
             return
         argument = call.arguments.buffers[0].contents
         result = call.results.buffers[0].contents
         row_bytes = argument.dims[1] * ITEM_BYTES[argument.dtype]
         function(argument.data or 0, result.data or 0, row_bytes)
 
+    _register(name, handle)
+
+
+def _answer_version(call: Any) -> tuple[int, int]:
+    """Answer the question for the version with XLA's own, and return that."""
+    asked = call.api.contents.version
+    answer = call.extension.contents.metadata.contents.version
+    answer.major, answer.minor = asked.major, asked.minor
+    return asked.major, asked.minor
+
+
+def _register(name: str, handle: Callable[[Any], None]) -> None:
     handler = _Handler(handle)
     _registered.append(handler)
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")

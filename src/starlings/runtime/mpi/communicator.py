@@ -1,11 +1,9 @@
 """The communicator of an MPI job: messages between processes by a neighbourhood collective.
 
-A message that an agent of another process has to hear crosses once in each round:
-
-    outgoing of p to q    the agents of p with a neighbour at q, in the order of their numbers  (1)
-
-by `Neighbor_alltoallv` on a communicator that knows which processes are neighbours. It is called
-from inside the compiled loop (see `_xla_ffi`), so that nothing but (1) is ever waited for.
+In each round the messages of `Crossings` are exchanged by `Neighbor_alltoallv`, on an MPI
+communicator that knows which processes are neighbours. It is called from inside the compiled loop,
+with the loop's own memory where XLA has a version of its interface that was tried (see `_xla_ffi`),
+and otherwise by `exchange_on_host`, which is slower by some 0.1 ms per round.
 """
 
 from __future__ import annotations
@@ -14,16 +12,20 @@ import itertools
 import math
 import time
 import traceback
+import warnings
 from typing import Any
 
 import jax
 import numpy as np
 
 from starlings.network import Network
+from starlings.network.crossings import Crossings
+from starlings.runtime.callback import exchange_on_host
 from starlings.runtime.mpi import _xla_ffi
 from starlings.system.extras import install_command
 
 _numbers = itertools.count()
+"""Numbers for the names under which XLA knows the exchanges of this process."""
 
 
 class MPICommunicator:
@@ -32,29 +34,37 @@ class MPICommunicator:
     def __init__(self, world: Any, network: Network, owner: np.ndarray) -> None:
         self.rank, self.size, self.world = world.Get_rank(), world.Get_size(), world
         self.owner = owner
-        held = np.flatnonzero(owner == self.rank)
-        links = network.adjacency[held]
-        receivers, senders = np.repeat(held, np.diff(links.indptr)), links.indices
-        neighbours = sorted({int(q) for q in owner[senders]} - {self.rank})
-        incoming = [np.unique(senders[owner[senders] == q]) for q in neighbours]
-        outgoing = [np.unique(receivers[owner[senders] == q]) for q in neighbours]  # (1)
-        self.incoming = np.concatenate([*incoming, np.empty(0, int)]).astype(int)
-        """The numbers of the agents elsewhere that those here hear."""
-        self.outgoing = np.searchsorted(held, np.concatenate([*outgoing, np.empty(0, int)]))
-        """The places, among those here, of the agents whose messages are sent."""
+        crossings = Crossings.of(network, owner, self.rank)
+        self.outgoing, self.incoming = crossings.outgoing, crossings.incoming
+        neighbours = crossings.neighbours
         self.graph = world.Create_dist_graph_adjacent(neighbours, neighbours, reorder=False)
-        self._sent = _counts_and_places(outgoing)
-        self._received = _counts_and_places(incoming)
+        self._sent = _counts_and_offsets(crossings.sent)
+        self._received = _counts_and_offsets(crossings.received)
         self._bytes_at = import_mpi().buffer.fromaddress
         self.seconds, self.least_seconds, self.rounds, self.bytes_sent = 0.0, math.inf, 0, 0
+        """Time in exchanges so far and in the shortest, exchanges, and bytes sent in them."""
         self.name = f"starlings_exchange_{next(_numbers)}"
-        _xla_ffi.register(self.name, self._exchange)
+        self.is_in_place = _xla_ffi.is_tried()
+        """Whether the exchange works on the memory of the compiled loop, without copies."""
+        if self.is_in_place:
+            _xla_ffi.register(self.name, self._exchange)
+        else:
+            warnings.warn(_untried(), UserWarning, stacklevel=2)
 
     def exchange(self, messages: jax.Array) -> jax.Array:
         """The messages of the incoming agents for those of the outgoing ones, in compiled code."""
-        return _xla_ffi.call(self.name, messages, len(self.incoming))
+        if self.is_in_place:
+            return _xla_ffi.call(self.name, messages, len(self.incoming))
+        return exchange_on_host(self._exchange_copies, messages, len(self.incoming))
+
+    def _exchange_copies(self, sent: np.ndarray) -> np.ndarray:
+        """The exchange from and to arrays of Python."""
+        received = np.empty((len(self.incoming), sent.shape[1]), sent.dtype)
+        self._exchange(sent.ctypes.data, received.ctypes.data, sent.shape[1] * sent.itemsize)
+        return received
 
     def _exchange(self, source: int, target: int, row_bytes: int) -> None:
+        """The exchange from one address in memory to another; an error ends all processes."""
         try:
             began = time.perf_counter()
             sent, received = self._sent * row_bytes, self._received * row_bytes
@@ -69,27 +79,27 @@ class MPICommunicator:
             took = time.perf_counter() - began
             self.seconds, self.least_seconds = self.seconds + took, min(self.least_seconds, took)
             self.rounds, self.bytes_sent = self.rounds + 1, self.bytes_sent + total
-        except BaseException:  # nobody else would hear of it
+        except BaseException:  # compiled code could not report it
             traceback.print_exc()
             self.world.Abort(1)
 
     def broadcast(self, value: Any) -> Any:
-        """A small value of process 0, at every process."""
+        """The value of process 0, at every process."""
         return self.world.bcast(value, root=0)
 
     def sum(self, values: np.ndarray) -> np.ndarray:
-        """Arrays added over the processes."""
+        """Arrays added over the processes, the same total at each."""
         return self.world.allreduce(values)
 
     def first(self, value: Any) -> Any:
-        """The smallest value of any process that is not None."""
+        """The smallest value that is not None at any process, at every process."""
         found = [each for each in self.world.allgather(value) if each is not None]
         return min(found) if found else None
 
     def gather(self, values: np.ndarray, axis: int) -> np.ndarray | None:
-        """Values of the agents here, along one axis, as those of all agents, at the first process.
+        """Entries of the local agents along `axis` as those of all agents, at process 0.
 
-        None at the others.
+        The other processes get None.
         """
         own = np.ascontiguousarray(np.moveaxis(values, axis, 0))
         row = own[0].size
@@ -105,14 +115,23 @@ class MPICommunicator:
         return np.moveaxis(ordered, 0, axis)
 
     def barrier(self) -> None:
-        """Wait for all processes."""
+        """Return when every process has called it."""
         self.world.Barrier()
 
 
-def _counts_and_places(lists: list[np.ndarray]) -> np.ndarray:
+def _counts_and_offsets(lists: list[np.ndarray]) -> np.ndarray:
     """The lengths of lists that follow one another, and where each begins: (2, lists)."""
     counts = np.array([len(numbers) for numbers in lists], int)
     return np.stack([counts, np.cumsum(counts) - counts])
+
+
+def _untried() -> str:
+    major, minor = _xla_ffi.version()
+    return (
+        f"XLA's foreign function interface has the version {major}.{minor}, with which starlings "
+        f"was not tried (JAX {jax.__version__}): messages go through a callback, which makes every "
+        "round some 0.1 ms slower. Draws do not change."
+    )
 
 
 def import_mpi() -> Any:
