@@ -79,6 +79,7 @@ def run_in_python(study: Path, **overrides) -> st.Result:
     return st.sample(problem, network, plan.make_sampler(), **plan.run_settings(**overrides))
 
 
+@pytest.mark.slow
 def test_sample_saves_the_draws_that_python_makes(study, tmp_path):
     target = tmp_path / "draws.nc"
     outcome = starlings("sample", study, "--output", target)

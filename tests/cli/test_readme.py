@@ -34,6 +34,7 @@ def test_the_short_example_matches_the_pooled_posterior(capsys):
     assert "[" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_second_example_runs():
     space: dict = {}
     exec(BLOCKS[1], space)

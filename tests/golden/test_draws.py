@@ -12,9 +12,14 @@ import numpy as np
 import pytest
 
 from tests.golden import cases
+from tests.quick import quick_cases
 
 KEPT = np.load(Path(__file__).with_name("draws.npz"))
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
+
+
+QUICK = [case for case in cases.CASES if case[:2] == ("linear", "irregular")]
+"""Cases that the quick suite runs: every sampler once, on the potentials that compile fastest."""
 
 
 def assert_as_kept(found: np.ndarray, key: str, precision: str = "float64") -> None:
@@ -25,13 +30,17 @@ def assert_as_kept(found: np.ndarray, key: str, precision: str = "float64") -> N
     np.testing.assert_allclose(found, wanted, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("case", cases.CASES, ids=lambda case: cases.name_of(*case))
+@pytest.mark.parametrize(
+    "case", quick_cases(cases.CASES, QUICK), ids=lambda case: cases.name_of(*case)
+)
 def test_draws_are_those_that_were_kept(case):
     found = cases.drawn(cases.PROBLEMS[case[0]](), cases.NETWORKS[case[1]](), case)
     assert_as_kept(found, cases.name_of(*case), precision=case[-1])
 
 
-@pytest.mark.parametrize("case", cases.TUNED, ids=lambda case: cases.name_of(*case))
+@pytest.mark.parametrize(
+    "case", quick_cases(cases.TUNED, cases.TUNED[:1]), ids=lambda case: cases.name_of(*case)
+)
 def test_draws_of_tuned_runs_are_those_that_were_kept(case):
     assert_as_kept(cases.tuned(*case), cases.name_of("tuned", *case))
 

@@ -342,6 +342,7 @@ def starlings(*arguments: object):
     return CliRunner(env={"COLUMNS": "120"}).invoke(app, [str(one) for one in arguments])
 
 
+@pytest.mark.slow
 def test_the_command_from_end_to_end(study, tmp_path):
     outcome = starlings("calibrate", study, *LENGTHS)
     assert outcome.exit_code == 0, outcome.output
@@ -371,6 +372,7 @@ def test_the_command_from_end_to_end(study, tmp_path):
     assert forced.exit_code == 0, forced.output
 
 
+@pytest.mark.slow
 def test_the_draws_are_those_of_sample_and_compiled_once(study):
     plan = Study.read(study)
     problem = plan.make_problem()

@@ -509,6 +509,7 @@ def logistic_problem(size):
     )
 
 
+@pytest.mark.slow
 def test_quadratic_model_has_the_local_curvatures_and_the_mode():
     problem = logistic_problem(3)
     model = quadratic_model(problem)

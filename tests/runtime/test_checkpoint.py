@@ -19,6 +19,7 @@ from starlings.runtime.recording import Record, Recording, Schedule
 from starlings.system.files import seal
 from starlings.tuning import tune
 from tests.problems import unequal_linear_problem
+from tests.quick import quick_cases
 
 NETWORK = st.Network.ring(6)
 LENGTHS = {"draws": 60, "burn_in": 35, "thin": 3, "chains": 2, "seed": 4, "progress": False}
@@ -50,7 +51,7 @@ def lose_after(monkeypatch, most: int) -> None:
     monkeypatch.setattr(loop, "advance", lossy)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", quick_cases(SAMPLERS, ["one chain"]))
 @pytest.mark.parametrize("most", [3, 40])
 def test_a_resumed_run_has_the_same_draws(tmp_path, monkeypatch, name, most):
     problem, sampler = unequal_linear_problem(), SAMPLERS[name]

@@ -193,6 +193,7 @@ for name, draws in (("warm.nc", 20_000), ("long.nc", int(sys.argv[1]))):
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_draws(tmp_path):
     """What 130,000 draws more of 4 chains, 3 agents and 8 entries take is 100 MB."""
     command = [sys.executable, "-c", PROGRAM, "150000"]

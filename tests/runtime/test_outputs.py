@@ -348,6 +348,7 @@ def interrupted_process(study, moment: str, pause: float, *more: str):
     return run.returncode, "".join(lines) + rest
 
 
+@pytest.mark.slow
 def test_a_real_interrupt_ends_with_its_exit_status_and_the_draws_so_far(study):
     code, said = interrupted_process(study, "sampling:", 3.0, "--draws", "100000", "--thin", "2000")
     assert code == 130, said

@@ -49,6 +49,7 @@ def test_posterior_has_names_and_dimensions(result):
     assert (posterior["sigma"] > 0).all()
 
 
+@pytest.mark.slow
 def test_labels_stay_with_their_entries():
     """In the order in which they are given."""
     labels, modes = ("zinc", "age", "mass"), np.array([3.0, -1.0, 2.0])
@@ -99,6 +100,7 @@ def test_progress_tells_the_mean_disagreement_of_all_chains(monkeypatch):
         assert len(set(apart[done - 1])) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 2])
 def test_residuals_are_the_largest_since_the_draw_before(chains):
     problem, network = wavy_problem([0.3, -0.5, 0.2]), st.Network.path(3)
@@ -133,6 +135,7 @@ def test_messages_are_counted_edge_by_edge_in_their_own_size(sampler, floats):
     np.testing.assert_array_equal(stats["bytes_sent"][0], 4 * floats * messages)
 
 
+@pytest.mark.slow
 def test_lengths_that_are_left_to_us():
     """500 rounds or candidates of burn-in; half of what an effective draw takes between draws."""
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
@@ -317,6 +320,7 @@ def test_chains_start_at_the_noise_of_round_0(in_common):
             np.testing.assert_array_equal(start[chain, agent], noise)
 
 
+@pytest.mark.slow
 def test_initial_positions_by_name_and_by_array():
     X, y, sites = logistic_rows(60)
     problem = st.models.linear_regression(X, y, sites, intercept=False)
@@ -376,6 +380,7 @@ def pooled_nuts(problem, draws):
         return np.asarray(jax.jit(lambda s: jax.lax.scan(step, s, keys)[1])(state))
 
 
+@pytest.mark.slow
 def test_logistic_regression_matches_pooled_nuts():
     """Sites with 2 % to 40 % of the rows: means within 0.1 sd, variances within 15 %.
 

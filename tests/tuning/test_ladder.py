@@ -130,6 +130,7 @@ def tuned_poisson():
     return problem, tune(problem, IRREGULAR)
 
 
+@pytest.mark.slow
 def test_tilts_keep_the_pooled_potential():
     problem, tuning = tuned_poisson()
     moved, pooled = tuning.problem(problem), problem.pooled()
@@ -335,6 +336,7 @@ def test_a_cautious_step_length_where_none_leaves_the_sticky_points():
 # Many parameters
 
 
+@pytest.mark.slow
 def test_many_parameters_are_tuned_by_limited_memory():
     """Past `LARGEST_DENSE_HESSIAN` the metric is diagonal; the mode is found from gradients."""
     random = np.random.default_rng(2)
@@ -361,6 +363,7 @@ def test_many_parameters_are_tuned_by_limited_memory():
 # From end to end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rung", ["curvature", "midpoint", "metropolis"])
 def test_a_rung_samples_a_regression(rung):
     """Against the exact posterior; errors from the effective draws that are promised."""

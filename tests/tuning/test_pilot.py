@@ -57,6 +57,7 @@ def worst_stretch(tuning, covariance):
     return np.abs(np.log(np.linalg.eigvalsh(inverse @ covariance @ inverse.T))).max()
 
 
+@pytest.mark.slow
 def test_a_pilot_finds_better_coordinates_for_long_tails():
     problem, network = long_tailed_problem(), st.Network.path(3)
     tuning, covariance = tune(problem, network), long_tailed_covariance()
@@ -165,6 +166,7 @@ def waiting_problem(events, others=0):
     return st.Problem(log_likelihood, log_prior, parameters, sites)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("events", "others", "halvings"), [(1.0, 0, 1), (1.0, 9, 1), (30.0, 0, 0)])
 def test_agents_that_are_far_apart_take_half_the_step(events, others, halvings):
     problem, network = waiting_problem(events, others), st.Network.ring(4)
@@ -213,6 +215,7 @@ def test_half_the_step_is_what_a_skewed_posterior_needs():
     np.testing.assert_allclose(mean, digamma(1.0) - np.log(5.0), atol=0.03 * sd)
 
 
+@pytest.mark.slow
 def test_a_diagonal_metric_needs_variances_alone(monkeypatch):
     """Each coordinate has the tails of u; nothing of size dim^2 is sent."""
     monkeypatch.setattr(potential, "LARGEST_DENSE_HESSIAN", 1)

@@ -158,6 +158,7 @@ def uncentred_problem():
     return st.models.linear_regression(design, temperature, sites, prior_std=100.0, intercept=False)
 
 
+@pytest.mark.slow
 def test_uncentred_regressors_need_nothing_from_the_user():
     """Against a pooled Laplace approximation, whose t-like tails the limits leave room for."""
     problem, network = uncentred_problem(), st.Network.ring(8)
@@ -263,6 +264,7 @@ def kinked_logistic(logit, y):
     return y * logit - jnp.clip(logit, 0.0) - jnp.log1p(jnp.exp(-jnp.abs(logit)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(200, 100, 50), (40, 40, 40)])
 def test_a_kink_at_the_start_of_the_search_does_not_stop_it(sizes):
     random = np.random.default_rng(1)
@@ -348,6 +350,7 @@ def test_an_improper_posterior_is_refused():
         tune(problem, st.Network.path(2))
 
 
+@pytest.mark.slow
 def test_a_study_without_a_sampler_is_tuned(tmp_path):
     from pathlib import Path
 
@@ -373,6 +376,7 @@ def test_a_study_without_a_sampler_is_tuned(tmp_path):
     assert (np.abs(found - tuning["centre"]) < 5 * errors + 0.05 * sd).all()
 
 
+@pytest.mark.slow
 def test_named_sites_and_given_starts_are_tuned_too():
     X, _, sites = logistic_rows(90)
     y = X @ [1.0, 2.0, -1.0] + np.random.default_rng(3).normal(size=90)
@@ -387,6 +391,7 @@ def test_named_sites_and_given_starts_are_tuned_too():
         tune(problem.pooled(), st.Network.path(1))
 
 
+@pytest.mark.slow
 def test_the_search_for_the_mode_begins_in_the_middle_of_what_is_given():
     """Of two modes at -10 and 10 it finds the one on whose side most chains begin."""
 

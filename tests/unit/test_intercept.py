@@ -85,6 +85,7 @@ def test_an_intercept_is_the_column_of_ones(table):
     assert alone.exact_posterior()[0] == pytest.approx([y.mean()])
 
 
+@pytest.mark.slow
 def test_a_constant_column_beside_the_intercept_is_told_and_sampled(table):
     X = table[["age"]].assign(unit=3.0)
     with pytest.warns(ConstantColumnWarning, match="column 'unit' of `X`"):

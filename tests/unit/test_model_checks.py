@@ -73,6 +73,7 @@ def test_one_value_for_all_rows_is_refused():
         st.Problem(normal, prior, {"m": ()}, shards)
 
 
+@pytest.mark.slow
 def test_derived_values_are_kept_with_the_draws(tmp_path):
     problem = st.Problem(
         normal,

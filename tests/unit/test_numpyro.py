@@ -34,6 +34,7 @@ def logistic(x, y):
     numpyro.sample("y", dist.Bernoulli(logits=x @ b), obs=y)
 
 
+@pytest.mark.slow
 def test_a_bernoulli_model_is_tuned_and_sampled():
     """At b = 0, where a search begins, its derivatives are wrong: 0 or 1 instead of 1/2."""
     rows = shards(binary_rows, (200, 100, 50))
@@ -57,6 +58,7 @@ def with_deterministic(x, y):
     numpyro.sample("y", dist.Normal(b[0] + x * b[1], s), obs=y)
 
 
+@pytest.mark.slow
 def test_deterministic_sites_are_kept(tmp_path):
     problem = st.Problem.from_numpyro(with_deterministic, shards(plain_rows))
     assert problem.coordinate_names == ["b[0]", "b[1]", "log s"]
@@ -89,6 +91,7 @@ def scoped(x, y):
     numpyro.sample("y", dist.Normal(a + b * x, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_scoped_names_are_kept_with_a_dot(tmp_path):
     problem = st.Problem.from_numpyro(scoped, shards(plain_rows))
     result = st.sample(problem, RING, draws=20, check=False)
@@ -119,6 +122,7 @@ def improper(x, y):
     numpyro.sample("y", dist.Normal(b * x, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_an_improper_prior_may_have_a_proper_posterior():
     problem = st.Problem.from_numpyro(improper, shards(plain_rows))
     x, y = (np.concatenate([s[k] for s in problem.shards.values()]) for k in "xy")

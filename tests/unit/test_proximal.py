@@ -108,6 +108,7 @@ def robust_problem():
     return st.Problem(log_likelihood, log_prior, {"beta": (4,), "log_scale": ()}, shards)
 
 
+@pytest.mark.slow
 def test_secants_in_tuned_coordinates_find_what_newton_finds():
     """The same minimum to 1e-10, by gradients alone, from nowhere and from far away."""
     problem, network = robust_problem(), st.Network.ring(5)
@@ -148,6 +149,7 @@ def test_tuned_steps_compute_no_hessian():
     assert 0 < count_of["tuned"] < count_of["raw"]
 
 
+@pytest.mark.slow
 def test_secants_in_single_precision():
     """To some ten roundings of the gradient, from wherever a chain may be."""
     problem, network = robust_problem(), st.Network.ring(5)
@@ -166,6 +168,7 @@ def test_secants_in_single_precision():
     np.testing.assert_allclose(found.point, right.point, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_agents_in_a_frame_without_edges():
     """There are no shares then, but still something to begin with."""
     problem = robust_problem()
@@ -303,6 +306,7 @@ def test_products_with_the_hessian_are_as_accurate_as_the_hessian(dense):
     assert left.max() <= ACCEPTED[np.float64] ** 2
 
 
+@pytest.mark.slow
 def test_large_dimension_takes_the_matrix_free_path():
     """d = 150 logistic regression: no Hessian is formed, and the optimum is the dense one."""
     random = np.random.default_rng(0)

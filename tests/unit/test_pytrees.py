@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import starlings as st
 from starlings.pytrees import choice, pytree
@@ -35,6 +36,7 @@ def lookalikes(count: int) -> list[type]:
     return [kind(number) for number in range(count)]
 
 
+@pytest.mark.slow
 def test_a_program_is_compiled_for_its_own_class():
     @jax.jit
     def named(thing):
