@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from starlings.system.files import atomic_write
 
 
 class JsonFile:
@@ -34,6 +35,6 @@ class JsonFile:
 
     def write(self, content: Any) -> None:
         """Replace the file in one step: a reader sees either the old content or the new."""
-        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, self.path)
+        text = json.dumps(content, indent=1) + "\n"
+        with atomic_write(self.path, len(text), checksum=False) as partial:
+            partial.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 from starlings.network.partition import divide
 from starlings.system.extras import install_command
 from starlings.system.files import check_writable
-from starlings.system.progress import say
+from starlings.system.progress import print_status
 
 from ..speed.results import SpeedFile
 from ..speed.timing import Settings
@@ -76,7 +76,7 @@ def run(
     for name, measure in parts.items():
         began = time.perf_counter()
         results.put(name, measure(), settings)
-        say(f"{name}: measured in {time.perf_counter() - began:.0f} s", progress)
+        print_status(f"{name}: measured in {time.perf_counter() - began:.0f} s", progress)
     console_tables(results.parts, console)
     if page is not None:
         page.write_text(page_text(results.parts), encoding="utf-8")

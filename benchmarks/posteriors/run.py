@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 
 from starlings.system.files import check_writable
-from starlings.system.progress import say
+from starlings.system.progress import print_status
 
 from ..choosing import chosen
 from ..tables import wide_console
@@ -67,7 +67,7 @@ def run(
             if force or not results.has(name, division, method, effective_draws):
                 row = make_row(setting, method)
                 results.put(row)
-                say(_progress(row), progress)
+                print_status(_progress(row), progress)
         jax.clear_caches()
     console_tables(results.rows, console)
     if page is not None:

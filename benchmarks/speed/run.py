@@ -10,7 +10,7 @@ import jax
 
 from starlings.errors import check_choice, check_count
 from starlings.system.files import check_writable
-from starlings.system.progress import say
+from starlings.system.progress import print_status
 
 from ..choosing import chosen
 from ..tables import wide_console
@@ -58,7 +58,7 @@ def run(
         for name in names:
             began = time.perf_counter()
             results.put(name, PARTS[name].measure(settings), settings)
-            say(f"{name}: measured in {time.perf_counter() - began:.0f} s", progress)
+            print_status(f"{name}: measured in {time.perf_counter() - began:.0f} s", progress)
     console_tables(results.parts, console)
     if device == "cpu":
         illustrate(output, page)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from starlings.system.progress import say
+from starlings.system.progress import print_status
 
 from ..choosing import chosen
 from ..tables import Grid, wide_console
@@ -78,7 +78,7 @@ def run(
     rows = []
     for name in names:
         rows.append(_row(name, sources, turns))
-        say(": ".join((name, rows[-1][-1])), progress)
+        print_status(": ".join((name, rows[-1][-1])), progress)
     headings = ["case", "other, us a round", "this, us a round", "this over other"]
     grid = Grid("A round of two versions, in turns", headings, rows)
     wide_console().print(grid.rich())

@@ -134,7 +134,7 @@ def refusing_old_names(function: Callable[Arguments, Returned]) -> Callable[Argu
 
 
 def in_one_line(error: BaseException) -> str:
-    """What a user is told: the text of an error that is meant for people, or another's kind."""
+    """Format an error for the command line: expected errors by text, others also by type."""
     text = " ".join(str(error).split())
     if isinstance(
         error, (ValueError, TypeError, OSError, ImportError, DivergenceError, TuningError)

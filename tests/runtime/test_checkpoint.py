@@ -16,7 +16,7 @@ from starlings.runtime import chunks, loop
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.chunks import next_chunk
 from starlings.runtime.recording import Record, Recording, Schedule
-from starlings.system.files import seal
+from starlings.system.files import append_checksum
 from starlings.tuning import tune
 from tests.problems import unequal_linear_problem
 from tests.quick import quick_cases
@@ -134,7 +134,7 @@ def test_states_of_another_version_are_refused(tmp_path):
         with np.load(file) as arrays:
             fewer = {name: arrays[name] for name in arrays.files if name != "leaf_1"}
         np.savez(file, **fewer)
-        seal(file)
+        append_checksum(file)
     with pytest.raises(CheckpointError, match="of another version"):
         st.sample(problem, NETWORK, SAMPLERS["dadmms"], **LENGTHS, **kept, resume=True)
 
@@ -283,7 +283,7 @@ def test_a_moment_that_one_process_missed_is_forgotten_by_all(tmp_path):
         state.write_bytes(whole)
         other = state.with_name(state.name.replace("1-of-2", "0-of-2"))
         other.write_bytes(_with_agents(whole, held[0]))
-        seal(other)
+        append_checksum(other)
         for each in kept:
             found, draws = each.restored(flock_at(0, 3))
             assert int(found.round) == 90

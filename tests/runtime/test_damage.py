@@ -13,7 +13,7 @@ import pytest
 
 import starlings as st
 from starlings.errors import CheckpointError, CheckpointWarning, NoRoomError, UnreadableFileError
-from starlings.system.files import is_sealed
+from starlings.system.files import has_checksum
 from tests.problems import unequal_linear_problem
 
 NETWORK, SAMPLER = st.Network.ring(6), st.DADMMS(rho=2.0)
@@ -40,7 +40,7 @@ def test_a_flipped_byte_of_a_result_is_noticed_or_harmless(tmp_path, how):
     if how == "saved":
         whole.save(path)
     wanted, content = st.load(path), path.read_bytes()
-    assert is_sealed(path)
+    assert has_checksum(path)
     noticed, places = 0, np.unique(np.linspace(0, len(content) - 1, 200).astype(int))
     for place in [*places, *range(len(content) - 26, len(content))]:
         path.write_bytes(flipped(content, place))

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from starlings.system.interrupts import Interrupts
+from starlings.system.interrupts import DeferredInterrupt
 
 
 @pytest.fixture(autouse=True)
@@ -23,44 +23,44 @@ def interrupt():
 
 
 def test_the_first_signal_is_heeded_where_it_is_asked_for():
-    with Interrupts() as interrupts:
-        interrupts.heed()
+    with DeferredInterrupt() as interrupts:
+        interrupts.raise_if_pending()
         interrupt()
         with pytest.raises(KeyboardInterrupt):
-            interrupts.heed()
+            interrupts.raise_if_pending()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_the_second_signal_is_an_interrupt():
-    with Interrupts():
+    with DeferredInterrupt():
         interrupt()
         with pytest.raises(KeyboardInterrupt):
             interrupt()
 
 
 def test_one_context_within_another_is_the_same():
-    with Interrupts() as outer:
-        with Interrupts() as inner:
+    with DeferredInterrupt() as outer:
+        with DeferredInterrupt() as inner:
             interrupt()
             assert inner is outer
         with pytest.raises(KeyboardInterrupt):
-            outer.heed()
-    with Interrupts() as later:
-        later.heed()
+            outer.raise_if_pending()
+    with DeferredInterrupt() as later:
+        later.raise_if_pending()
 
 
 def test_the_handler_of_others_and_other_threads_are_left_alone():
     heard = []
     signal.signal(signal.SIGINT, lambda *_: heard.append(1))
-    with Interrupts() as interrupts:
+    with DeferredInterrupt() as interrupts:
         interrupt()
-        interrupts.heed()
+        interrupts.raise_if_pending()
     assert heard == [1]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     found = []
 
     def elsewhere():
-        with Interrupts() as interrupts:
+        with DeferredInterrupt() as interrupts:
             found.append(interrupts.handles)
 
     thread = threading.Thread(target=elsewhere)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import starlings as st
 from starlings.cli import app
 from starlings.errors import InterruptedWarning
-from starlings.results.outputs import Places, Size
+from starlings.results.outputs import DrawBytes, RunFiles
 from starlings.runtime import chunks, loop
 from starlings.runtime.divergence import MOST_ROUNDS, NEVER, REASONS
 from starlings.system.files import check_replaceable
@@ -289,10 +289,10 @@ def test_draws_that_cannot_fit_are_refused(tmp_path, never, monkeypatch):
 
 def test_the_size_of_draws_is_that_of_the_result(tmp_path):
     result = sampled()
-    size = Size.of(unequal_linear_problem(), 40, 2, "float64")
+    size = DrawBytes.estimate(unequal_linear_problem(), 40, 2, "float64")
     groups = [result.tree[name].to_dataset() for name in ("posterior", "sample_stats")]
     assert size.result == sum(v.nbytes for g in groups for v in g.data_vars.values())
-    Places(tmp_path / "draws.nc", checkpoint=tmp_path / "run").check_room(size)
+    RunFiles(tmp_path / "draws.nc", checkpoint=tmp_path / "run").check_space(size)
 
 
 def test_the_last_round_that_can_be_counted():

@@ -48,7 +48,7 @@ def seen_on(stream: io.TextIOWrapper) -> list[str]:
 
 
 def test_a_log_has_a_line_at_once_then_every_ten_seconds_and_one_at_the_end(clock, capsys):
-    with progress.counted("sampling", 1000, True) as report:
+    with progress.progress_bar("sampling", 1000, True) as report:
         assert capsys.readouterr().err == "sampling: 1,000 rounds\n"
         clock(4)
         report(100, 0.5)  # rounds are compiled before the first report
@@ -69,7 +69,7 @@ def test_a_log_has_a_line_at_once_then_every_ten_seconds_and_one_at_the_end(cloc
 
 
 def test_the_speed_of_a_resumed_run_is_that_of_its_new_rounds(clock, capsys):
-    with progress.counted("sampling", 10_000, True) as report:
+    with progress.progress_bar("sampling", 10_000, True) as report:
         report(9000, 1.0)
         clock(20)
         report(9040, 1.0)
@@ -77,15 +77,15 @@ def test_the_speed_of_a_resumed_run_is_that_of_its_new_rounds(clock, capsys):
 
 
 def test_what_was_done_before_is_said(capsys):
-    with progress.counted("calibrating", 9, True, "replications", done=4):
+    with progress.progress_bar("calibrating", 9, True, "replications", done=4):
         pass
     assert "calibrating: 9 replications, of which 4 are done" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wanted", [False, None])
 def test_nothing_is_said_off_a_terminal_unless_wanted(wanted, capsys):
-    progress.say("words", wanted)
-    with progress.stage("stage", wanted), progress.counted("count", 3, wanted) as report:
+    progress.print_status("words", wanted)
+    with progress.spinner("stage", wanted), progress.progress_bar("count", 3, wanted) as report:
         assert report is None
     assert capsys.readouterr() == ("", "")
 
@@ -93,14 +93,14 @@ def test_nothing_is_said_off_a_terminal_unless_wanted(wanted, capsys):
 def test_nothing_is_said_where_stderr_is_closed(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stderr", None)
     for wanted in (True, None):
-        progress.say("words", wanted)
-        with progress.stage("stage", wanted), progress.counted("count", 3, wanted) as report:
+        progress.print_status("words", wanted)
+        with progress.spinner("stage", wanted), progress.progress_bar("count", 3, wanted) as report:
             assert report is None
     assert capsys.readouterr().out == ""
 
 
 def test_a_stage_says_when_it_begins_and_how_long_it_took(clock, capsys):
-    with progress.stage("tuning", True):
+    with progress.spinner("tuning", True):
         assert capsys.readouterr().err == "tuning ...\n"
         clock(3.25)
     assert capsys.readouterr().err == "tuning: done in 3.2 s.\n"
@@ -109,7 +109,7 @@ def test_a_stage_says_when_it_begins_and_how_long_it_took(clock, capsys):
 @pytest.mark.parametrize(("columns", "has_bar"), [(120, True), (80, True), (60, False)])
 def test_a_bar_shows_whole_numbers_on_any_terminal(columns, has_bar, terminal, clock):
     stream = terminal(columns)
-    with progress.counted("sampling", 32_500) as report:
+    with progress.progress_bar("sampling", 32_500) as report:
         report(100, 0.00123)
         clock(2)
         report(20_180, 0.00123)
@@ -123,9 +123,9 @@ def test_a_bar_shows_whole_numbers_on_any_terminal(columns, has_bar, terminal, c
 
 def test_a_terminal_without_unicode_has_a_bar_and_a_spinner(terminal):
     stream = terminal(80, "ascii")
-    with progress.stage("tuning"):
+    with progress.spinner("tuning"):
         pass
-    with progress.counted("sampling", 10) as report:
+    with progress.progress_bar("sampling", 10) as report:
         report(5, 1.0)
     words = " ".join(seen_on(stream))
     assert "tuning" in words

@@ -12,8 +12,8 @@ import pytest
 from scipy.special import digamma, polygamma
 
 import starlings as st
-from starlings.diagnostics.examine import examine, summed_gradients
 from starlings.diagnostics.stein import Stein, mean_and_error
+from starlings.diagnostics.stein_network import check_stein_identities, summed_gradients
 from starlings.network.gossip import Gossip
 from tests.problems import irregular_graph, unequal_linear_problem
 
@@ -71,7 +71,7 @@ def test_a_wrong_gaussian_shows_its_mean_and_variance():
     problem, mean = gaussian_problem()
     delta, sd = np.array([0.5, 0.0, -0.3]), np.array([1.0, 1.5, 0.8])
     draws = normal_draws(mean + delta, sd)
-    stein = examine(problem, st.Network.ring(4), draws)
+    stein = check_stein_identities(problem, st.Network.ring(4), draws)
     own = draws[:, :, 0].reshape(-1, 3)
     np.testing.assert_allclose(stein.shift[0], own.mean(axis=0) - mean, atol=1e-10)
     np.testing.assert_allclose(stein.stretch[0], own.var(axis=0), atol=1e-10)
@@ -89,7 +89,9 @@ def test_a_wrong_gaussian_shows_its_mean_and_variance():
 
 def test_right_draws_pass_in_a_hundred_dimensions():
     problem, mean = gaussian_problem(dim=100)
-    stein = examine(problem, st.Network.star(4), normal_draws(mean, 1.0, draws=1000), 4000)
+    stein = check_stein_identities(
+        problem, st.Network.star(4), normal_draws(mean, 1.0, draws=1000), 4000
+    )
     assert stein.violations == []
     assert not stein.undecided
     assert stein.sigmas > 4
@@ -98,7 +100,9 @@ def test_right_draws_pass_in_a_hundred_dimensions():
 
 def test_small_errors_are_let_pass_however_certain():
     problem, mean = gaussian_problem()
-    stein = examine(problem, st.Network.ring(4), normal_draws(mean + 0.05, 1.0, draws=5000), 20_000)
+    stein = check_stein_identities(
+        problem, st.Network.ring(4), normal_draws(mean + 0.05, 1.0, draws=5000), 20_000
+    )
     assert abs(stein.worst_shift.value) > 4 * stein.worst_shift.error
     assert stein.violations == []
 
@@ -108,10 +112,12 @@ def test_a_skewed_target_tells_exact_draws_from_its_laplace_approximation():
     problem, network = skewed_problem(), st.Network.path(3)
     random = np.random.default_rng(2)
     exact = 2 * np.log(random.gamma(4.0, 1 / 4.0, size=(4, 500, 1)))
-    right = examine(problem, network, coherent(exact, 3), 2000)
+    right = check_stein_identities(problem, network, coherent(exact, 3), 2000)
     assert right.violations == []
     assert not right.undecided
-    wrong = examine(problem, network, coherent(random.normal(size=(4, 500, 1)), 3), 2000)
+    wrong = check_stein_identities(
+        problem, network, coherent(random.normal(size=(4, 500, 1)), 3), 2000
+    )
     mean, variance = 2 * (digamma(4) - np.log(4)), 4 * polygamma(1, 4)
     shift, stretch = -mean / np.sqrt(variance), 1 / variance
     assert abs(wrong.shift[0, 0] - shift) < 4 * wrong.shift_error[0, 0]
@@ -137,7 +143,7 @@ def test_a_steep_gradient_neither_exaggerates_nor_hides_what_is_wrong_elsewhere(
     x = np.stack([a, 0.3 + random.normal(size=(4, 500))], axis=-1)
     gradient = np.exp(a) - 1
     assert gradient.mean() / np.pi * np.sqrt(6) > 1, "which would say: off by more than an sd"
-    stein = examine(moved, st.Network.path(2), coherent(x @ turn, 2), 2000)
+    stein = check_stein_identities(moved, st.Network.path(2), coherent(x @ turn, 2), 2000)
     assert stein.coordinates == ["a", "b"]
     assert stein.worst_shift.coordinate == "b"
     assert stein.worst_shift.value == pytest.approx(0.3, abs=4 * stein.worst_shift.error)
@@ -164,7 +170,7 @@ def test_stuck_chains_are_undecided_not_wrong():
     problem, mean = gaussian_problem()
     starts = np.random.default_rng(4).normal(size=(4, 1, 3))
     wiggle = 0.01 * np.random.default_rng(5).normal(size=(4, 250, 3))
-    stein = examine(problem, st.Network.ring(4), coherent(mean + starts + wiggle))
+    stein = check_stein_identities(problem, st.Network.ring(4), coherent(mean + starts + wiggle))
     assert (stein.shift_error > 0.1).all()
     assert stein.undecided
     assert "undecided" in str(stein)
@@ -172,19 +178,21 @@ def test_stuck_chains_are_undecided_not_wrong():
 
 def test_few_draws_and_gradients_that_overflow_are_undecided():
     problem, mean = gaussian_problem()
-    few = examine(problem, st.Network.ring(4), normal_draws(mean, 1.0, draws=3))
+    few = check_stein_identities(problem, st.Network.ring(4), normal_draws(mean, 1.0, draws=3))
     assert few.undecided
     assert "too few draws" in str(few)
-    one = examine(problem, st.Network.ring(4), normal_draws(mean, 1.0, chains=1, draws=1))
+    one = check_stein_identities(
+        problem, st.Network.ring(4), normal_draws(mean, 1.0, chains=1, draws=1)
+    )
     assert one.undecided
     far = coherent(np.full((2, 50, 1), 5000.0), 3)
-    assert examine(skewed_problem(), st.Network.path(3), far).undecided
+    assert check_stein_identities(skewed_problem(), st.Network.path(3), far).undecided
 
 
 def test_heavy_tails_are_not_mistaken_for_a_far_mean():
     """Draws with wide tails meet the exponential wall: a few gradients are all of their mean."""
     draws = np.random.default_rng(6).standard_t(3, size=(4, 250, 1))
-    stein = examine(skewed_problem(), st.Network.path(3), coherent(draws, 3))
+    stein = check_stein_identities(skewed_problem(), st.Network.path(3), coherent(draws, 3))
     gradient = 2 * np.expm1(draws / 2)
     off = (draws.mean() - 2 * (digamma(4) - np.log(4))) / np.sqrt(4 * polygamma(1, 4))
     assert gradient.mean() > off + 0.5
@@ -203,14 +211,14 @@ def test_what_the_identities_cannot_see_is_undecided():
     random = np.random.default_rng(1)
     modes = np.where(random.random((4, 250, 1)) < 0.3, -20.0, 20.0)
     draws = modes + random.normal(size=(4, 250, 1))
-    stein = examine(problem, st.Network.path(2), coherent(draws, 2))
+    stein = check_stein_identities(problem, st.Network.path(2), coherent(draws, 2))
     assert stein.shift_seen[0, 0] < 0.1
     assert stein.undecided
 
 
 def test_draws_that_do_not_vary_are_wrong():
     problem, mean = gaussian_problem()
-    stein = examine(problem, st.Network.ring(4), normal_draws(mean, 0.0))
+    stein = check_stein_identities(problem, st.Network.ring(4), normal_draws(mean, 0.0))
     assert "the sd of x[0] at agent 0 is about 0.00 times" in stein.violations[0]
     assert stein.worst_stretch.value == pytest.approx(-1.0)
 
@@ -219,10 +227,10 @@ def test_the_agents_that_differ_are_examined():
     problem, mean = gaussian_problem(agents=6)
     network = st.Network(irregular_graph())
     draws = coherent(normal_draws(mean, 1.0)[:, :, 0], 6)
-    assert examine(problem, network, draws).agents == ["0"]
+    assert check_stein_identities(problem, network, draws).agents == ["0"]
     draws[:, :, 3] += 0.4
     draws[:, :, 4] = mean + 1.3 * (draws[:, :, 4] - mean)
-    stein = examine(problem, network, draws)
+    stein = check_stein_identities(problem, network, draws)
     assert stein.agents == ["0", "3", "4"]
     assert stein.worst_shift.agent == "3"
     assert stein.worst_stretch.agent == "4"
@@ -231,7 +239,7 @@ def test_the_agents_that_differ_are_examined():
 def test_the_ledger_counts_all_that_is_sent():
     problem, mean = gaussian_problem()
     draws = normal_draws(mean, 1.0, draws=60)
-    stein = examine(problem, st.Network.path(4), draws, most_draws=100)
+    stein = check_stein_identities(problem, st.Network.path(4), draws, most_draws=100)
     assert stein.draws == 80  # every third of 4 x 60
     # a path of 4 has 3 levels and 6 directed links; the levels take 4 rounds of 6 messages, and
     # each of the four sums 6 rounds and 12 messages: of 6 and 4 floats, and twice of 80 x 3
@@ -242,14 +250,14 @@ def test_the_ledger_counts_all_that_is_sent():
 def test_one_agent_alone_sends_nothing():
     problem = st.models.gaussian(np.eye(2)[None])
     draws = np.random.default_rng(7).normal(size=(500, 1, 2))
-    stein = examine(problem, st.Network(nx.path_graph(1)), draws)
+    stein = check_stein_identities(problem, st.Network(nx.path_graph(1)), draws)
     assert stein.messages == 0
     np.testing.assert_allclose(stein.shift[0], draws[:, 0].mean(axis=0), atol=1e-12)
 
 
 def test_a_record_survives_json():
     problem, mean = gaussian_problem()
-    stein = examine(problem, st.Network.ring(4), normal_draws(mean + 0.5, 1.0))
+    stein = check_stein_identities(problem, st.Network.ring(4), normal_draws(mean + 0.5, 1.0))
     again = Stein.from_record(json.loads(json.dumps(stein.record())))
     np.testing.assert_array_equal(again.stretch_error, stein.stretch_error)
     assert again.violations == stein.violations != []
@@ -259,6 +267,6 @@ def test_a_record_survives_json():
 def test_bad_positions_are_refused():
     problem, _ = gaussian_problem()
     with pytest.raises(ValueError, match=r"\(agent, dim\) = \(4, 3\), got \(10, 3\)"):
-        examine(problem, st.Network.ring(4), np.zeros((10, 3)))
+        check_stein_identities(problem, st.Network.ring(4), np.zeros((10, 3)))
     with pytest.raises(ValueError, match="`most_draws` must be a whole number"):
-        examine(problem, st.Network.ring(4), np.zeros((10, 4, 3)), most_draws=0)
+        check_stein_identities(problem, st.Network.ring(4), np.zeros((10, 4, 3)), most_draws=0)

@@ -14,8 +14,8 @@ import xarray as xr
 
 import starlings as st
 from starlings.diagnostics.checking import check, warn_if_untrustworthy
-from starlings.diagnostics.examine import examine
 from starlings.diagnostics.reference import compare, sliced_w2
+from starlings.diagnostics.stein_network import check_stein_identities
 from starlings.errors import PosteriorWarning
 from starlings.results.result import Result
 from tests.problems import paper_problem
@@ -48,7 +48,7 @@ def stein_of(delta=0.0, sd=1.0, draws=250):
     """Stein's identities of N(delta, sd^2 I) against N(0, I) in three dimensions."""
     problem = st.models.gaussian(np.stack([0.25 * np.eye(3), 0.75 * np.eye(3)]))
     z = delta + sd * np.random.default_rng(2).normal(size=(4, draws, 1, 3))
-    return examine(problem, st.Network.path(2), np.repeat(z, 2, axis=2))
+    return check_stein_identities(problem, st.Network.path(2), np.repeat(z, 2, axis=2))
 
 
 def result_of(posterior, **notes):

@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 
 from starlings._version import __version__
-from starlings.system.files import check_writable, is_sealed, written
+from starlings.system.files import atomic_write, check_writable, has_checksum
 
 CHECKPOINT = 10
 """Replications from one writing to the next."""
@@ -60,7 +60,7 @@ class RankFile:
         self.saved, self.fresh = self.ranks, []
         if self.path is not None:
             noted = self.saved.assign_attrs(settings=json.dumps(self.settings))
-            with written(self.path, noted.nbytes) as partial:
+            with atomic_write(self.path, noted.nbytes) as partial:
                 noted.to_netcdf(partial, engine="h5netcdf")
 
     def __enter__(self) -> RankFile:
@@ -72,7 +72,7 @@ class RankFile:
 
 def _read(path: Path, settings: dict[str, Any]) -> xr.DataArray:
     try:
-        is_sealed(path)  # an older file is not
+        has_checksum(path)  # an older file is not
         ranks = xr.load_dataarray(path, engine="h5netcdf")
         made_with = json.loads(ranks.attrs.pop("settings"))
     except (OSError, ValueError, KeyError):

@@ -24,7 +24,7 @@ from starlings.errors import DivergenceError, TuningError, check_count
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.sampling import sample as run_sampler
-from starlings.system.progress import counted
+from starlings.system.progress import progress_bar
 from starlings.tuning import tune
 from starlings.tuning.pilot import refine
 
@@ -124,7 +124,7 @@ def calibrate(
     kept = RankFile.open(file, {"draws": draws, "seed": seed, **(settings or {})}, force)
     replicate = Replicate(simulate, network, sample or NearlyIndependent(), draws, seed)
     todo = range(len(kept), replications)
-    shown = counted("calibrating", replications, progress, "replications", done=len(kept))
+    shown = progress_bar("calibrating", replications, progress, "replications", done=len(kept))
     with kept, shown as report:
         for ranks in _in_threads(replicate, todo, threads or _cores()):
             kept.add(ranks)

@@ -85,7 +85,7 @@ def sample(
     `python -m pydoc starlings.study.study` explains sections and keys.
     """
     from starlings.errors import check_choice
-    from starlings.results.outputs import Places
+    from starlings.results.outputs import RunFiles
     from starlings.study.run import run_locally, run_on
     from starlings.study.study import Study
 
@@ -99,7 +99,7 @@ def sample(
         plan = Study.read(study)
         target = output if output is not None else plan.output_path()
         if cluster is None or cluster.is_first:
-            Places(target, overwrite, resume=resume).check(plan.inputs())
+            RunFiles(target, overwrite, resume=resume).check(plan.inputs())
         lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
         settings = plan.run_settings(**lengths, checkpoint_every=checkpoint_every)
         settings |= {"output": target, "overwrite": overwrite, "resume": resume}
@@ -221,9 +221,9 @@ def _print(table: Table) -> None:
 def _print_summary(result: Result, file: Path, as_json: bool, quiet: bool) -> None:
     """Print a result as a table and in words, or as JSON."""
     from starlings.results.summary import Summary
-    from starlings.system.progress import stage
+    from starlings.system.progress import spinner
 
     summary = Summary(result, file)
-    with stage("examining the draws", not quiet):
+    with spinner("examining the draws", not quiet):
         text = summary.as_json() if as_json else summary.as_text(shutil.get_terminal_size().columns)
     typer.echo(text)

@@ -47,20 +47,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-LARGEST_SHIFT = 0.1
-LARGEST_STRETCH = 0.1
-"""The departures from 0 and from 1 that do not matter in practice."""
-UNDECIDED = 0.5
-"""Where a larger departure than this could be chance, nothing has been tested."""
-SMALLEST_SHARE = 0.01
-"""Of the variance of the draws, that the right one has at least."""
-FEWEST_DRAWS = 4
-"""Of a chain: fewer tell nothing."""
+MAX_SHIFT = 0.1
+"""Largest error of a mean that does not matter in practice, in posterior sd."""
+MAX_STRETCH = 0.1
+"""Largest relative error of a variance that does not matter in practice."""
+UNDECIDED_ERROR = 0.5
+"""Departure, in the units of `MAX_SHIFT` and `MAX_STRETCH`: if a larger one could be chance, the
+identities decide nothing."""
+MIN_VARIANCE_RATIO = 0.01
+"""Lower bound of the right variance that (4) estimates, over the variance of the draws."""
+MIN_DRAWS_FOR_ERROR = 4
+"""Draws of a chain below which standard errors are unknown."""
 TINY = np.finfo(float).tiny
+"""The smallest normal number, which keeps denominators positive."""
 
 
 class Departure(NamedTuple):
-    """One number that should be zero."""
+    """A number that should be zero, where it was found, and its standard error."""
 
     agent: str
     coordinate: str
@@ -70,43 +73,45 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True)
 class Stein:
-    """Eq. (3) and (4) of some agents with standard errors; arrays are (agent, coordinate)."""
+    """Equations (3) and (4) of some agents, with errors; arrays are (agent, coordinate)."""
 
     agents: list[str]
     coordinates: list[str]
     draws: int
-    """Examined of each agent."""
+    """Number of draws of each agent that were used, over all chains."""
     shift: np.ndarray
     shift_error: np.ndarray
     shift_seen: np.ndarray
-    """The share R^2 of the variance of y that the identities explain."""
+    """Share R^2 of the variance of y that the identities explain."""
     stretch: np.ndarray
     stretch_error: np.ndarray
     stretch_seen: np.ndarray
-    """The share of the variance of y^2."""
+    """Share R^2 of the variance of y^2 that the identities explain."""
     rounds: int
+    """Rounds of messages that the sums over the network took."""
     messages: int
-    """Sent by all agents together."""
+    """Messages sent by all agents together."""
     floats: int
+    """Numbers in those messages."""
 
     @property
     def sigmas(self) -> float:
-        """How many errors a departure must be beyond."""
+        """Number of standard errors that a departure must exceed to count."""
         return max(4.0, float(-ndtri(0.005 / (2 * self.shift.size))))
 
     @property
     def worst_shift(self) -> Departure:
-        """The largest error of a mean, in posterior sd; of those beyond chance if there are any."""
-        return self._worst(self.shift, self.shift_error, LARGEST_SHIFT)
+        """The largest error of a mean, in posterior sd; if some are beyond chance, of those."""
+        return self._worst(self.shift, self.shift_error, MAX_SHIFT)
 
     @property
     def worst_stretch(self) -> Departure:
-        """The largest relative error of a variance, of those beyond chance if there are any."""
-        return self._worst(self.stretch - 1, self.stretch_error, LARGEST_STRETCH)
+        """The largest relative error of a variance; if some are beyond chance, of those."""
+        return self._worst(self.stretch - 1, self.stretch_error, MAX_STRETCH)
 
     @property
     def resolution(self) -> tuple[float, float]:
-        """The errors of a mean and of a variance that would have shown anywhere."""
+        """Errors of a mean and of a variance that the identities would detect at any coordinate."""
         with np.errstate(divide="ignore", invalid="ignore"):
             shift, stretch = (
                 self.shift_error / self.shift_seen,
@@ -116,15 +121,15 @@ class Stein:
 
     @property
     def violations(self) -> list[str]:
-        """What is wrong with the law, in words; empty if nothing is known to be."""
+        """Sentences that say what is wrong with the law; empty if nothing is known to be wrong."""
         shift, stretch = self.worst_shift, self.worst_stretch
         found = []
-        if self._is_beyond(shift.value, shift.error, LARGEST_SHIFT):
+        if self._is_beyond(shift.value, shift.error, MAX_SHIFT):
             found.append(
                 f"the mean of {shift.coordinate} at agent {shift.agent} is off by about "
                 f"{abs(shift.value):.2g} sd (standard error {shift.error:.1g})"
             )
-        if self._is_beyond(stretch.value, stretch.error, LARGEST_STRETCH):
+        if self._is_beyond(stretch.value, stretch.error, MAX_STRETCH):
             ratio = np.sqrt(max(0.0, 1 + stretch.value))
             found.append(
                 f"the sd of {stretch.coordinate} at agent {stretch.agent} is about {ratio:.2f} "
@@ -135,8 +140,8 @@ class Stein:
 
     @property
     def undecided(self) -> bool:
-        """Whether nothing is known to be wrong only because the errors are too large."""
-        return not self.violations and not np.max(self.resolution) <= UNDECIDED
+        """Whether no violation was found only because the standard errors are too large."""
+        return not self.violations and not np.max(self.resolution) <= UNDECIDED_ERROR
 
     def __str__(self) -> str:
         if self.violations:
@@ -155,18 +160,18 @@ class Stein:
         )
 
     def record(self) -> dict[str, Any]:
-        """All of it in terms that JSON has."""
+        """Return all fields as JSON can represent them."""
         return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Stein:
-        """What `record` was made from."""
+        """Create the object from what `record` returned."""
         fields = {k: np.array(v) for k, v in record.items() if k.startswith(("shift", "stretch"))}
         return cls(**{**record, **fields})
 
     def _is_beyond(self, value: Any, error: Any, limit: float) -> Any:
         chance = self.sigmas * np.asarray(error)
-        chance = np.where(chance <= UNDECIDED, chance, 2 * chance)
+        chance = np.where(chance <= UNDECIDED_ERROR, chance, 2 * chance)
         return (np.abs(value) > limit) & (np.abs(value) > chance)
 
     def _worst(self, values: np.ndarray, errors: np.ndarray, limit: float) -> Departure:
@@ -179,7 +184,7 @@ class Stein:
 
 
 class Found(NamedTuple):
-    """A shift or a stretch, its standard error, and what share of it is seen."""
+    """A shift or a stretch, its standard error, and the share R^2 that the identities explain."""
 
     value: float
     error: float
@@ -187,22 +192,22 @@ class Found(NamedTuple):
 
 
 def departures(y: np.ndarray, g: np.ndarray) -> tuple[Found, Found]:
-    """Eqs. (3) and (4) of draws y (chain, draw) in one direction with gradients g."""
+    """Compute (3) and (4) for draws y (chain, draw) in one direction with gradients g."""
     y = y - y.mean()
     u, variance = zero_means(y, g), y.var()
-    if y.shape[1] < FEWEST_DRAWS or not np.all(np.isfinite(g)):
+    if y.shape[1] < MIN_DRAWS_FOR_ERROR or not np.all(np.isfinite(g)):
         return Found(0.0, np.nan, 0.0), Found(1.0, np.nan, 0.0)
     if not variance > TINY:  # draws that do not vary: their variance is zero, whatever is right
         return Found(0.0, np.nan, 0.0), Found(0.0, 0.0, 1.0)
     mean, square = explained(y, u), explained(y**2, u)
-    right = max(variance - square.value - mean.value**2, SMALLEST_SHARE * variance)
+    right = max(variance - square.value - mean.value**2, MIN_VARIANCE_RATIO * variance)
     unit = np.sqrt(right)
     shift = Found(mean.value / unit, mean.error / unit, mean.seen)  # (3)
     return shift, Found(variance / right, square.error / right, square.seen)  # (4)
 
 
 def zero_means(y: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Eq. (2), (chain, draw, 4)."""
+    """Compute (2), with shape (chain, draw, 4)."""
     spread = max(4 * y.var(), TINY)
     with np.errstate(over="ignore", invalid="ignore"):
         w = np.exp(-(y**2) / (2 * spread))
@@ -211,7 +216,7 @@ def zero_means(y: np.ndarray, g: np.ndarray) -> np.ndarray:
 
 
 def explained(target: np.ndarray, u: np.ndarray) -> Found:
-    """The mean of the least squares fit of a target (chain, draw) by u, with its error and R^2."""
+    """Fit a target (chain, draw) by u; return the mean of the fit, its error, and R^2."""
     unit = np.maximum(u.std(axis=(0, 1)), TINY)
     scaled = ((u - u.mean(axis=(0, 1))) / unit).reshape(-1, u.shape[-1])
     centred = target.ravel() - target.mean()
@@ -222,14 +227,14 @@ def explained(target: np.ndarray, u: np.ndarray) -> Found:
 
 
 def mean_and_error(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over (chain, draw) of series (..., chain, draw, entry), and its error, eq. (5).
+    """Return the mean over (chain, draw) of series (..., chain, draw, entry) and its error (5).
 
-    The error is unknown (nan) below `FEWEST_DRAWS` a chain.
+    The error is NaN with fewer than `MIN_DRAWS_FOR_ERROR` draws a chain.
     """
     chains, draws = series.shape[-3:-1]
     means = series.mean(axis=-2)
     mean = means.mean(axis=-2)
-    if draws < FEWEST_DRAWS:
+    if draws < MIN_DRAWS_FOR_ERROR:
         return mean, np.full_like(mean, np.nan)
     spectrum = np.fft.rfft(series - means[..., None, :], 2 * draws, axis=-2)
     within = np.fft.irfft(np.abs(spectrum) ** 2, axis=-2)[..., :draws, :].mean(-3) / draws

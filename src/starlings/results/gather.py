@@ -1,7 +1,7 @@
-"""A run that is over: its draws, wherever they are, and how they come together.
+"""A run that is over: its draws, gathered from all processes into one result.
 
-The draws of each agent are with the process that held it. They become one `Result` in memory, or
-one file that is written slab by slab, so that no process ever has more than a slab of all draws.
+Each process has the draws of its local agents. They become one `Result` in memory, or one file that
+is written slab by slab, so that no process ever has more than a slab of all draws in memory.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.results.datasets import Groups, RunSettings, as_attribute, labelled
 from starlings.results.netcdf import INTERRUPTED_RUN, file_bytes, write_slabs
-from starlings.results.outputs import Size
+from starlings.results.outputs import DrawBytes
 from starlings.results.result import MAX_CHECKED_BYTES, Result, open_result
 from starlings.runtime.checkpoint_folder import identity
 from starlings.runtime.recording import Record, Recording, Schedule
 from starlings.samplers import Sampler
-from starlings.system.files import reserve, written
+from starlings.system.files import atomic_write, reserve_space
 from starlings.tuning import Tuning
 
 SLAB_BYTES = 4 * 2**20
+"""Bytes of the draws of all agents that are gathered and written at once."""
 
 
 @dataclass
 class Run:
-    """What was run, and the draws of the agents that this process held."""
+    """What was run, and the draws of the local agents of this process."""
 
     problem: Problem
     network: Network
@@ -44,33 +45,38 @@ class Run:
     recording: Recording
     chains: int
     folder: Path | None = None
-    """What keeps the draws until they are in a file."""
-    notes: dict[str, Any] = field(default_factory=dict)
-    """What else belongs to the attributes of a result."""
+    """The folder of the checkpoint; None if there is none."""
+    attributes: dict[str, Any] = field(default_factory=dict)
+    """Further attributes of the result, such as what tuning found."""
 
     def result(self) -> Result | None:
-        """All draws in memory, at the first process; None at the others."""
+        """Gather all draws into memory; return None at all processes but the first."""
         record = self._gathered(self.recording.joined())
         return None if record is None else Result(xr.DataTree.from_dict(self._named(record, 0)))
 
     def saved(self, path: Path, check: Callable[[], object]) -> Result | None:
-        """All draws in one netCDF file, and no more than a slab of them in memory.
+        """Write all draws to one netCDF file, with no more than a slab of them in memory.
 
-        Every process has to call it; the first one gets them back as they are read from there.
-        `check` is asked before the file takes its place.
+        Every process has to call this; the first one gets a result that reads from the file.
+
+        Args:
+            path: the file to write.
+            check: called before the file is complete; it may raise to prevent that.
         """
         if not self.is_first:
-            deque(self._slabs(), maxlen=0)  # hands its share of every slab to the first
+            deque(self._slabs(), maxlen=0)  # sends its part of every slab to the first process
             return None
-        size = Size.of(self.problem, self.recording.count, self.chains, self.precision)
-        needs = file_bytes(size.result + min(size.result, 2 * SLAB_BYTES))  # slabs are filled up
-        with written(path, needs, self._advice, self._allowed(check)) as partial:
-            reserve(partial, needs)
+        size = DrawBytes.estimate(self.problem, self.recording.count, self.chains, self.precision)
+        needs = file_bytes(
+            size.result + min(size.result, 2 * SLAB_BYTES)
+        )  # HDF5 stores whole slabs
+        with atomic_write(path, needs, self._advice, self._allowed(check)) as partial:
+            reserve_space(partial, needs)
             write_slabs((self._named(s, i) for i, s in self._slabs() if s is not None), partial)
         return open_result(path)
 
     def _allowed(self, check: Callable[[], object]) -> Callable[[], None]:
-        """The same question, whose refusal says that no draw is lost."""
+        """Return `check` with an error message that says how to go on with the saved draws."""
 
         def asked() -> None:
             try:
@@ -82,7 +88,7 @@ class Run:
 
     @property
     def _advice(self) -> str:
-        """What to do where the file cannot be written."""
+        """What to do if the file cannot be written."""
         return (
             f"All draws so far are kept in {self.folder}: see to it, and go on with the same "
             "command and `--resume` (in Python `resume=True`)."
@@ -90,11 +96,11 @@ class Run:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that has results."""
+        """Whether this is process 0, which gets the result."""
         return self.network.communicator.rank == 0
 
-    def warn_of(self, result: Result, stacklevel: int) -> None:
-        """A warning if the draws should not be trusted, said of the caller at `stacklevel`."""
+    def warn_if_untrustworthy(self, result: Result, stacklevel: int) -> None:
+        """Warn if the draws should not be trusted; `stacklevel` is that of `warnings.warn`."""
         if not self.sampler.draws_nothing:
             warn_if_untrustworthy(
                 result.subset_of_agents(MAX_CHECKED_BYTES), stacklevel=stacklevel + 1
@@ -108,34 +114,34 @@ class Run:
             first += size
 
     def _gathered(self, record: Record) -> Record | None:
-        """The draws of all agents, at the first process."""
+        """Gather the draws of all agents at process 0; return None at the others."""
         columns = [self.network.communicator.gather(column, axis=2) for column in record]
         return Record(*columns) if self.is_first else None
 
     def _named(self, record: Record, first: int) -> Groups:
-        """Some draws with their names; `first` is the number of the first of them."""
+        """Return labelled draws with all attributes; `first` is the number of the first draw."""
         settings = RunSettings(self.network, self.sampler, self.schedule, self.seed, self.precision)
         groups = labelled(self.problem, settings, record, first)
-        notes = {name: as_attribute(value) for name, value in self.notes.items()}
-        return {name: dataset.assign_attrs(notes) for name, dataset in groups.items()}
+        attributes = {name: as_attribute(value) for name, value in self.attributes.items()}
+        return {name: dataset.assign_attrs(attributes) for name, dataset in groups.items()}
 
     @property
     def interrupted(self) -> str | None:
-        """How far a run has come that was ended early; None if it was not."""
+        """How far an interrupted run came; None if it was not interrupted."""
         count, wanted = self.recording.count, self.schedule.draws
         return None if count == wanted else f"after {count} of {wanted} draws"
 
     def is_complete(self, stored: int) -> bool:
-        """Whether all draws that were asked for, and all that a store has, are in the result."""
+        """Return whether the result has all draws, those asked for and the `stored` ones."""
         return self.interrupted is None and stored <= self.schedule.draws
 
-    def note(self, problem: Problem, tuning: Tuning | None) -> None:
-        """Keep what the result says besides: the model, what was tuned, where it was ended."""
-        self.notes["model"] = problem.provenance()
+    def add_attributes(self, problem: Problem, tuning: Tuning | None) -> None:
+        """Record the model, what tuning found, and where an interrupted run stopped."""
+        self.attributes["model"] = problem.provenance()
         if tuning is not None:
-            self.notes["tuning"] = tuning.record()
+            self.attributes["tuning"] = tuning.record()
         if self.interrupted is None:
             return
-        self.notes["interrupted"] = self.interrupted
+        self.attributes["interrupted"] = self.interrupted
         if self.folder is not None and self.is_first:
-            self.notes[INTERRUPTED_RUN] = identity(self.folder)
+            self.attributes[INTERRUPTED_RUN] = identity(self.folder)

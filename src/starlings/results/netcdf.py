@@ -11,7 +11,7 @@ import xarray as xr
 
 from starlings.errors import UnreadableFileError
 from starlings.results.datasets import GROUPS, Groups
-from starlings.system.files import is_sealed, require
+from starlings.system.files import has_checksum, require_space
 
 INTERRUPTED_RUN = "interrupted_run"
 """The attribute with the identity of the run that left an incomplete file when it was interrupted,
@@ -32,7 +32,7 @@ def write_slabs(slabs: Iterator[Groups], path: Path) -> None:
     import h5netcdf
 
     for number, slab in enumerate(slabs):
-        require(path.parent, file_bytes(sum(dataset.nbytes for dataset in slab.values())))
+        require_space(path.parent, file_bytes(sum(dataset.nbytes for dataset in slab.values())))
         if number == 0:
             _write_extensible(slab, path)
             continue
@@ -75,7 +75,7 @@ def open_tree(path: str | Path) -> xr.DataTree:
     if not source.is_file():
         raise FileNotFoundError(f"no result file at {source}.")
     with reading(source):
-        is_sealed(source)  # raises for a wrong checksum; files of old versions have none
+        has_checksum(source)  # raises for a wrong checksum; files of old versions have none
         tree = xr.open_datatree(source, engine="h5netcdf", cache=False)
     if "posterior" not in tree.children or "agent" not in tree["posterior"].dims:
         tree.close()

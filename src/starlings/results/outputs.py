@@ -1,8 +1,8 @@
-"""Where a run writes: what it may replace, how much room it needs, and nobody else meanwhile.
+"""The files that a run writes: what it may replace, how much space it needs, and their locks.
 
-A run with an `output` keeps its draws in a folder, its `checkpoint`, until they are in that file.
-A file that exists is not replaced, unless `overwrite` says so or it is the short one that the very
-run that is resumed left there when it was interrupted.
+A run with an `output` saves its draws in a folder, its `checkpoint`, until they are in that file. A
+file that exists is replaced only with `overwrite`, or if it is the incomplete file of the same run,
+which was interrupted and is now resumed.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ from starlings.results.netcdf import interrupted_run
 from starlings.runtime.checkpoint_folder import identity
 from starlings.runtime.divergence import MOST_ROUNDS
 from starlings.runtime.recording import Schedule
-from starlings.system.files import check_replaceable, check_writable, in_words
+from starlings.system.files import check_replaceable, check_writable, format_bytes
 from starlings.system.locks import locked
 
-NOT_RESULTS = (".csv", ".parquet", ".toml")
-"""Endings of inputs, which no result has."""
+INPUT_SUFFIXES = (".csv", ".parquet", ".toml")
+"""Endings of input files, which an output must not have."""
 
 
 @dataclass(frozen=True)
-class Size:
-    """What the draws of a run take, in bytes."""
+class DrawBytes:
+    """Number of bytes that the draws of a run take."""
 
     recorded: int
-    """As they are kept while the run goes on: unconstrained positions and residuals."""
+    """Bytes in the checkpoint: unconstrained positions and residuals."""
     result: int
-    """As a result has them: named parameters, and the statistics of every draw."""
+    """Bytes in the result: named parameters, and the statistics of every draw."""
 
     @classmethod
-    def of(cls, problem: Problem, draws: int, chains: int, precision: str) -> Size:
-        """Of so many draws of every chain."""
+    def estimate(cls, problem: Problem, draws: int, chains: int, precision: str) -> DrawBytes:
+        """Compute the bytes of `draws` draws of each of `chains` chains."""
         entries = problem.num_saved_values
         number, agents = np.dtype(precision).itemsize, problem.num_agents
-        kept = draws * chains
+        total = draws * chains
         statistics = agents * (number + 2 * 8) + 8  # residual, messages, bytes; disagreement
         return cls(
-            recorded=kept * agents * (problem.dim + 1) * number,
-            result=kept * (agents * entries * 8 + statistics),
+            recorded=total * agents * (problem.dim + 1) * number,
+            result=total * (agents * entries * 8 + statistics),
         )
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where a run writes, as `sample` is told."""
+class RunFiles:
+    """The files that a run writes, as arguments of `sample`."""
 
     output: str | Path | None = None
     """The netCDF file for the draws; None to return them in memory."""
     overwrite: bool = False
-    """Whether a plain file that is there may be replaced."""
+    """Whether a plain file that exists may be replaced."""
     checkpoint: str | Path | None = None
-    """The folder that keeps the run; None for OUTPUT.run."""
+    """The folder of the checkpoint; None for OUTPUT.run, or for no checkpoint without an output."""
     resume: bool = False
-    """Whether to go on with the run that is in that folder."""
+    """Whether to resume the run that is in that folder."""
 
     def __post_init__(self) -> None:
         if self.resume and self.folder is None:
@@ -71,20 +71,21 @@ class Places:
 
     @property
     def folder(self) -> Path | None:
-        """The folder that keeps the run, or None."""
+        """The folder of the checkpoint, or None."""
         if self.checkpoint is not None:
             return Path(self.checkpoint)
         return None if self.output is None else Path(f"{self.output}.run")
 
     def check(self, inputs: Iterable[Path] = ()) -> Path | None:
-        """The path of the file to write, if there is to be one and no other file is lost by it.
+        """Return the path of the output, if any; raise if it would replace another file.
 
-        `inputs` are files that the run reads, which it must not replace.
+        Args:
+            inputs: files that the run reads, which it must not replace.
         """
         if self.output is None or self.folder is None:
             return None
-        kept_by = interrupted_run(Path(self.output))
-        is_own = kept_by is not None and kept_by == identity(self.folder)
+        owner = interrupted_run(Path(self.output))
+        is_own = owner is not None and owner == identity(self.folder)
         if is_own and not self.resume and not self.overwrite:
             raise FileExistsError(
                 f"output path {self.output} holds the draws of a run that was interrupted; add "
@@ -92,42 +93,43 @@ class Places:
                 f"{self.folder} and add `--overwrite`."
             )
         target = check_replaceable(self.output, self.overwrite or is_own, [*inputs, self.folder])
-        if target.suffix in NOT_RESULTS:
+        if target.suffix in INPUT_SUFFIXES:
             raise ValueError(
                 f"output path {self.output} is to hold netCDF; let its name end in .nc."
             )
         return target
 
     @contextmanager
-    def claimed(self, is_first: bool) -> Iterator[None]:
-        """A context in which no other run may write to these places.
+    def locked(self, is_first: bool) -> Iterator[None]:
+        """Lock the output and the checkpoint for the duration of a context.
 
-        Of several processes the first one claims them for all.
+        Args:
+            is_first: whether this is process 0, which locks them for all processes.
         """
-        with locked(*(self._claims() if is_first else [])):
+        with locked(*(self._paths_to_lock() if is_first else [])):
             yield
 
-    def _claims(self) -> list[Path]:
-        places = [] if self.output is None else [check_writable(self.output)]
+    def _paths_to_lock(self) -> list[Path]:
+        paths = [] if self.output is None else [check_writable(self.output)]
         if self.folder is not None:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
-            places.append(self.folder)
-        return places
+            paths.append(self.folder)
+        return paths
 
-    def check_room(self, size: Size) -> None:
-        """Refuse draws that fit neither into memory nor onto the disk where they are to be."""
-        _check_room(size, self.check(), self.folder)
+    def check_space(self, size: DrawBytes) -> None:
+        """Raise if the draws do not fit into memory, or onto the disk they are written to."""
+        _check_space(size, self.check(), self.folder)
 
 
-def _check_room(size: Size, output: Path | None, folder: Path | None) -> None:
-    """Refuse a run whose draws fit neither into memory nor onto the disk where they are to be."""
+def _check_space(size: DrawBytes, output: Path | None, folder: Path | None) -> None:
+    """Raise if the draws do not fit into memory, or onto the disk they are written to."""
     what = "the draws of this run (draws x chains x agents x entries)"
     less = "Take fewer `draws` or `chains`"
     memory = _physical_memory()
     if output is None and memory is not None and size.result > memory:
         raise ValueError(
-            f"{what} take {in_words(size.result)} of memory, and this machine has "
-            f"{in_words(memory)}. {less}, or have them written to a file with `output`."
+            f"{what} take {format_bytes(size.result)} of memory, and this machine has "
+            f"{format_bytes(memory)}. {less}, or have them written to a file with `output`."
         )
     needs: dict[Path, int] = {} if output is None else {output.parent: size.result}
     if folder is not None:
@@ -139,13 +141,13 @@ def _check_room(size: Size, output: Path | None, folder: Path | None) -> None:
         free = shutil.disk_usage(place).free
         if needed > free:
             raise ValueError(
-                f"{what} take {in_words(needed)} of disk, with what is kept until the end, and "
-                f"{in_words(free)} are free in {place.absolute()}. {less}, or write elsewhere."
+                f"{what} take {format_bytes(needed)} of disk, with what is kept until the end, and "
+                f"{format_bytes(free)} are free in {place.absolute()}. {less}, or write elsewhere."
             )
 
 
 def check_rounds(schedule: Schedule) -> None:
-    """Refuse more rounds than can be counted."""
+    """Raise if there are more rounds than can be counted."""
     if schedule.num_rounds > MOST_ROUNDS:
         raise ValueError(
             f"`burn_in` + `draws` x `thin` is {schedule.num_rounds:,} rounds, and a run can have "
@@ -154,7 +156,7 @@ def check_rounds(schedule: Schedule) -> None:
 
 
 def _physical_memory() -> int | None:
-    """Of this machine, in bytes, where it can be known."""
+    """Return the memory of this machine in bytes; None where the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

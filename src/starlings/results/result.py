@@ -22,7 +22,7 @@ from starlings.results.datasets import GROUPS, as_attribute
 from starlings.results.netcdf import file_bytes, open_tree, reading
 from starlings.results.parameter_table import MAX_SERIES, parameter_table
 from starlings.system.extras import import_extra
-from starlings.system.files import check_replaceable, reserve, written
+from starlings.system.files import atomic_write, check_replaceable, reserve_space
 from starlings.system.locks import locked
 
 MAX_CHECKED_BYTES = 2**30
@@ -123,8 +123,8 @@ class Result:
             again = functools.partial(check_replaceable, path, overwrite)
             advice = "The draws are still in memory: make room, or save them elsewhere."
             needs = file_bytes(self.tree.nbytes)
-            with written(target, needs, advice, again) as partial:
-                reserve(partial, needs)
+            with atomic_write(target, needs, advice, again) as partial:
+                reserve_space(partial, needs)
                 self.tree.to_netcdf(partial, engine="h5netcdf")
         return target
 

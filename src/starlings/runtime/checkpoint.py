@@ -22,7 +22,7 @@ from starlings.errors import CheckpointError, UnreadableFileError
 from starlings.network import Network
 from starlings.runtime.checkpoint_folder import NAME_DIGITS, CheckpointFolder, read_arrays
 from starlings.runtime.recording import Record, Recording
-from starlings.system.files import written
+from starlings.system.files import atomic_write
 
 DIGEST_TOLERANCE = 1e-6
 """Largest relative change of a digest that counts as rounding rather than as other data."""
@@ -205,7 +205,7 @@ class Checkpoint:
         file = self.folder / f"{name}-{self.rank}-of-{self.size}.npz"
         arrays = {key: np.asarray(value) for key, value in arrays.items()}
         needs = sum(array.nbytes for array in arrays.values())
-        with written(file, needs, self._advice()) as partial, partial.open("wb") as stream:
+        with atomic_write(file, needs, self._advice()) as partial, partial.open("wb") as stream:
             np.savez(stream, agents=self.network.local, **arrays)
 
     def _advice(self) -> str:

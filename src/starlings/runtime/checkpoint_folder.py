@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from starlings.errors import CheckpointError, CheckpointWarning, UnreadableFileError
-from starlings.system.files import PARTIAL, check_sealed, is_sealed, written
+from starlings.system.files import PARTIAL, atomic_write, check_checksum, has_checksum
 
 STATE = re.compile(r"state-(\d+)-(\d+)-of-(\d+)\.npz")
 """Names of files (1); groups: round, process, number of processes."""
@@ -65,7 +65,9 @@ class CheckpointFolder:
         """Return what `run.json` says about the run."""
         file = self.path / "run.json"
         try:
-            text = file.read_text("utf-8", "replace").splitlines()[0] if is_sealed(file) else "{}"
+            text = (
+                file.read_text("utf-8", "replace").splitlines()[0] if has_checksum(file) else "{}"
+            )
         except UnreadableFileError as error:
             raise CheckpointError(f"{error} Remove {self.path} to start anew.") from None
         found = json.loads(text)
@@ -78,7 +80,7 @@ class CheckpointFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self.clear()
         text = json.dumps({**description, "identity": uuid.uuid4().hex, "format": FORMAT})
-        with written(self.path / "run.json", len(text)) as partial:
+        with atomic_write(self.path / "run.json", len(text)) as partial:
             partial.write_text(text, "utf-8")
 
     def has_run(self) -> bool:
@@ -128,10 +130,10 @@ class CheckpointFolder:
 
     def _validated(self, round: int, files: list[Path]) -> SavedState:
         for file in files:
-            check_sealed(file)
+            check_checksum(file)
         count = int(read_arrays(files[0], ["count"])["count"])
         for file in itertools.chain.from_iterable(self.draw_files(count)):
-            check_sealed(file)
+            check_checksum(file)
         return SavedState(round, count, files)
 
     def draw_files(self, count: int) -> Iterator[list[Path]]:
@@ -194,7 +196,7 @@ def identity(folder: Path) -> str | None:
 def read_arrays(file: Path, names: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """Read all arrays of a file after checking its checksum, or some of them without the check."""
     if not names:
-        check_sealed(file)
+        check_checksum(file)
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in names or arrays.files}

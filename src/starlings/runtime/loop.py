@@ -30,7 +30,7 @@ from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.chunks import Pace, next_chunk
 from starlings.runtime.divergence import FEW_ENTRIES, first_trouble, no_trouble, retraced, watched
 from starlings.runtime.recording import Record, Recording, Schedule, mean_disagreement
-from starlings.system.interrupts import Interrupts
+from starlings.system.interrupts import DeferredInterrupt
 
 CHUNK_BYTES, FEW_DRAWS, MOST_CHUNK_BYTES = 8 * 2**20, 8, 64 * 2**20
 """Of draws that are kept on the device, which memory has several times; large ones are few."""
@@ -310,9 +310,9 @@ def run(
         return loop(limit, copied(flock), 1, rounds)[0]
 
     try:
-        with Interrupts(not network.is_distributed) as interrupts:
+        with DeferredInterrupt(not network.is_distributed) as interrupts:
             while recording.count < schedule.draws:
-                interrupts.heed()
+                interrupts.raise_if_pending()
                 rounds = rest.broadcast(pace.rounds)  # chunks are the same at all processes
                 chunk = next_chunk(schedule, int(flock.round), rounds, capacity, every)
                 before = copied(flock)

@@ -17,7 +17,7 @@ from starlings.samplers import DADMMS, Sampler
 from starlings.samplers.names import is_tunable
 from starlings.sampling.request import Request, SamplerChoice, Setup
 from starlings.sampling.starts import mean_position
-from starlings.system.interrupts import Interrupts
+from starlings.system.interrupts import DeferredInterrupt
 from starlings.system.progress import Progress
 from starlings.theory import check_stability
 from starlings.tuning import EXACTNESS, Tuning, tune
@@ -102,7 +102,7 @@ class TunedSampler:
             tuning = self._found(request, progress)
             if checkpoint is not None:
                 checkpoint.save_tuning(*tuning.parts())
-        progress.say(tuning.summary())
+        progress.print_status(tuning.summary())
         initial = None if request.start is None else tuning.coordinates(request.start)
         return Setup(tuning.problem(request.problem), tuning.sampler, initial, tuning)
 
@@ -115,10 +115,10 @@ class TunedSampler:
         """What the agents find, confirmed by pilot runs."""
         problem, network, start = request.problem, request.network, request.start
         start = None if start is None else mean_position(problem, start)
-        with Interrupts(not network.is_distributed) as interrupts:
-            with progress.stage("tuning: mode and scale of the posterior"):
+        with DeferredInterrupt(not network.is_distributed) as interrupts:
+            with progress.spinner("tuning: mode and scale of the posterior"):
                 tuning = tune(problem, network, start, exactness=self.exactness, sampler=self.kind)
-            interrupts.heed()
-            tuning = refine(problem, tuning, network, request.seed, progress.counted)
-            interrupts.heed()
+            interrupts.raise_if_pending()
+            tuning = refine(problem, tuning, network, request.seed, progress.progress_bar)
+            interrupts.raise_if_pending()
         return tuning

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starlings.errors import check_count
 from starlings.results.gather import Run
-from starlings.results.outputs import Places
+from starlings.results.outputs import RunFiles
 from starlings.results.result import Result
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.sampling.request import Request
@@ -22,7 +22,7 @@ CHECKPOINT_EVERY = 10_000
 class Destination:
     """The files that a run writes, and how often it writes a checkpoint."""
 
-    places: Places
+    files: RunFiles
     checkpoint_every: int = CHECKPOINT_EVERY
     """Rounds from one checkpoint to the next."""
 
@@ -33,18 +33,18 @@ class Destination:
     def reserved(self, request: Request) -> Iterator[Checkpoint | None]:
         """A context in which no other run may write here, with the checkpoint if there is one."""
         is_first = request.network.communicator.rank == 0
-        with self.places.claimed(is_first):
+        with self.files.locked(is_first):
             if is_first:
-                self.places.check_room(request.size())
+                self.files.check_space(request.size())
             yield self._checkpoint(request)
 
     def _checkpoint(self, request: Request) -> Checkpoint | None:
         """The folder of the run, new or found to hold the same run."""
-        if self.places.folder is None:
+        if self.files.folder is None:
             return None
         every, digests = self.checkpoint_every, request.digests()
-        checkpoint = Checkpoint(self.places.folder, every, request.network, digests)
-        checkpoint.begin(request.identity(), self.places.resume)
+        checkpoint = Checkpoint(self.files.folder, every, request.network, digests)
+        checkpoint.begin(request.identity(), self.files.resume)
         return checkpoint
 
     def collected(self, run: Run, checkpoint: Checkpoint | None) -> Result | None:
@@ -52,9 +52,9 @@ class Destination:
 
         The checkpoint is removed once all its draws are in the output file.
         """
-        if self.places.output is None:
+        if self.files.output is None:
             return run.result()
-        result = run.saved(Path(self.places.output), self.places.check)
+        result = run.saved(Path(self.files.output), self.files.check)
         if checkpoint is not None and run.is_complete(checkpoint.num_draws):
             checkpoint.remove()
         return result

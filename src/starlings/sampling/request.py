@@ -11,7 +11,7 @@ from starlings.errors import check_choice, check_count
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.problem.shards import digest
-from starlings.results.outputs import Size, check_rounds
+from starlings.results.outputs import DrawBytes, check_rounds
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.recording import Schedule
 from starlings.samplers import Sampler
@@ -121,9 +121,9 @@ class Request:
         """The given positions, unconstrained, of any leading shape; None if none are given."""
         return None if self.initial is None else flat_positions(self.problem, self.initial)
 
-    def size(self) -> Size:
+    def size(self) -> DrawBytes:
         """Bytes that the draws take in memory and on disk."""
-        return Size.of(self.problem, self.schedule.draws, self.chains, self.precision)
+        return DrawBytes.estimate(self.problem, self.schedule.draws, self.chains, self.precision)
 
     def identity(self) -> dict[str, Any]:
         """What must be equal where a run is resumed, in types that JSON has."""

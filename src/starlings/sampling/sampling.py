@@ -9,12 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from starlings.diagnostics.examine import examine
+from starlings.diagnostics.stein_network import check_stein_identities
 from starlings.errors import DivergenceError, InterruptedWarning
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.results.gather import Run
-from starlings.results.outputs import Places
+from starlings.results.outputs import RunFiles
 from starlings.results.result import Result
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
@@ -98,10 +98,10 @@ def sample(
     network = matched(problem, network)
     choice, schedule = chosen(sampler, exactness), RequestedSchedule(draws, burn_in, thin)
     request = Request(problem, network, choice, schedule, chains, seed, initial, precision)
-    places = Places(output, overwrite, checkpoint, resume)
-    destination, shown = Destination(places, checkpoint_every), Progress(progress)
+    files = RunFiles(output, overwrite, checkpoint, resume)
+    destination, shown = Destination(files, checkpoint_every), Progress(progress)
     with destination.reserved(request) as store:
-        shown.say(request.announcement())
+        shown.print_status(request.announcement())
         setup = choice.setup(request, store, shown)
         run = _run(request, setup, store, shown)
         _annotate(run, setup, check)
@@ -109,7 +109,7 @@ def sample(
     if run.interrupted is not None:
         warnings.warn(_interruption(run), InterruptedWarning, stacklevel=2)
     if check and result is not None:
-        run.warn_of(result, stacklevel=3)
+        run.warn_if_untrustworthy(result, stacklevel=3)
     return result  # type: ignore[return-value]
 
 
@@ -120,7 +120,7 @@ def _run(request: Request, setup: Setup, checkpoint: Checkpoint | None, progress
     dtype, schedule = np.dtype(precision), request.schedule.completed(sampler, setup.tuning)
     with (
         jax.enable_x64(precision == "float64"),
-        progress.counted("sampling", schedule.num_rounds) as report,
+        progress.progress_bar("sampling", schedule.num_rounds) as report,
     ):
         agents = problem.agents(network, dtype)
         positions = start_positions(problem, sampler, setup.initial, chains, seed, dtype)
@@ -144,10 +144,10 @@ def _with_remedy(error: DivergenceError, setup: Setup) -> DivergenceError:
 
 def _annotate(run: Run, setup: Setup, check: bool) -> None:
     """Attach to a run what its result reports besides draws, such as Stein's identities."""
-    run.note(problem=setup.problem, tuning=setup.tuning)
+    run.add_attributes(problem=setup.problem, tuning=setup.tuning)
     if setup.tuning is not None and check:
         draws = np.moveaxis(run.recording.thinned(EXAMINED_DRAWS), 0, 1)
-        run.notes["stein"] = examine(setup.problem, run.network, draws).record()
+        run.attributes["stein"] = check_stein_identities(setup.problem, run.network, draws).record()
 
 
 def _interruption(run: Run) -> str:

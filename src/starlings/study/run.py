@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from starlings.results.result import Result
 from starlings.sampling import sample
 from starlings.study.study import Study
-from starlings.system.progress import say
+from starlings.system.progress import print_status
 
 if TYPE_CHECKING:
     from starlings.runtime.mpi.cluster import Cluster
@@ -21,7 +21,7 @@ def run_locally(plan: Study, settings: dict[str, Any], quiet: bool) -> Result:
         settings: keywords for `starlings.sample`.
         quiet: whether to report no progress.
     """
-    say(_title(plan), not quiet)
+    print_status(_title(plan), not quiet)
     problem = plan.make_problem()
     network = plan.make_network(problem.sites)
     return sample(problem, network, plan.make_sampler(), **settings, progress=not quiet)
@@ -33,13 +33,13 @@ def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool)
     A process reads only the rows of its own sites.
     """
     progress = cluster.is_first and not quiet  # the launcher shows stderr of all processes mixed
-    say(_title(plan), progress)
+    print_status(_title(plan), progress)
     survey = cluster.broadcast(plan.source.survey() if cluster.is_first else None)
     network = plan.make_network(survey.sites)
     partition = cluster.partition(network, survey.rows)
     network = cluster.place(network, partition)
     cluster.where = f", which holds {_listed(network.local_names)}"
-    say(str(partition), progress)
+    print_status(str(partition), progress)
     problem = plan.make_problem(network.local_names, cluster.merged).part_of(survey.sites)
     return sample(problem, network, plan.make_sampler(), **settings, progress=progress)
 

@@ -1,8 +1,8 @@
-"""One run at a time for each output and each checkpoint.
+"""Locks: only one run at a time writes an output or a checkpoint.
 
-A run holds an open file PATH.lock, locked by the operating system, which lets go of it when the
-process ends in whatever way: what a killed run leaves of it locks nobody out. Where there are no
-such locks (Windows), the file itself is the lock.
+A run opens the file PATH.lock and has the operating system lock it. The lock ends with the process,
+however it ends, so the file that a killed run leaves behind stops nobody. On systems without such
+locks (Windows) the existence of the file is the lock.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ with contextlib.suppress(ImportError):
 
 @contextmanager
 def locked(*paths: Path) -> Iterator[None]:
-    """A context in which no other run has any of these paths; an error if one has."""
-    with ExitStack() as held:
+    """Lock paths for the duration of a context; raise if another run has locked one of them."""
+    with ExitStack() as locks:
         for path in paths:
-            held.enter_context(_locked(path))
+            locks.enter_context(_locked(path))
         yield
 
 
@@ -44,7 +44,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _taken(path: Path, lock: Path) -> int:
-    """The lock, open and held."""
+    """Open and lock the file, and return its descriptor."""
     exclusively = os.O_EXCL if fcntl is None else 0
     while True:
         try:
@@ -56,7 +56,7 @@ def _taken(path: Path, lock: Path) -> int:
             os.truncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
             return descriptor
-        os.close(descriptor)  # whoever held it has just removed it
+        os.close(descriptor)  # the run that had locked it has just removed it
 
 
 def _hold(descriptor: int) -> None:

@@ -1,4 +1,4 @@
-"""What a run tells of itself, on stderr: bars and spinners on a terminal, lines in a log.
+"""Progress of a run on stderr: bars and spinners on a terminal, lines in a log.
 
 Every function takes `wanted`: True, False, or None for "only where there is a terminal".
 """
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 LINE_SECONDS = 10.0
-"""The least time between two lines of progress where there is no terminal."""
-WIDE = 80
-"""Columns of a terminal that has room for a bar beside its numbers."""
+"""Seconds between two lines of progress, at least, if stderr is not a terminal."""
+MIN_WIDTH_OF_BAR = 80
+"""Columns of a terminal from which on a bar is drawn beside the numbers."""
 
 
 class Report(Protocol):
-    """Called with what is done so far and, in a run, with the disagreement of the agents."""
+    """Called with the number done so far and, in a run, with the disagreement of the agents."""
 
-    def __call__(self, done: int, apart: float | None = None, /) -> None:
-        """Show it, or wait until the next time."""
-
-
-Watch = Callable[[str, int], contextlib.AbstractContextManager[Report | None]]
-"""Called with what is begun and how many rounds it has; `counted` is one."""
+    def __call__(self, done: int, disagreement: float | None = None, /) -> None:
+        """Show it, unless something was shown a moment ago."""
 
 
-def unwatched(name: str, total: int) -> contextlib.AbstractContextManager[None]:
-    """The `Watch` that shows nothing."""
+ProgressFactory = Callable[[str, int], contextlib.AbstractContextManager[Report | None]]
+"""Called with the name and the number of rounds of a task; `progress_bar` is one."""
+
+
+def no_progress(name: str, total: int) -> contextlib.AbstractContextManager[None]:
+    """Show nothing; a `ProgressFactory`."""
     return contextlib.nullcontext()
 
 
 def is_shown(wanted: bool | None) -> bool:
-    """Whether anything is to be shown, and there is a place for it."""
+    """Return whether to show anything: it is wanted, and there is a stderr."""
     return sys.stderr is not None and (on_terminal() if wanted is None else wanted)
 
 
-def say(text: str, wanted: bool | None = True) -> None:
-    """A line of its own."""
+def print_status(text: str, wanted: bool | None = True) -> None:
+    """Print one line on stderr."""
     if is_shown(wanted):
         print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def stage(name: str, wanted: bool | None = None) -> Iterator[None]:
-    """Something that takes a while and has no measure of how much is left."""
+def spinner(name: str, wanted: bool | None = None) -> Iterator[None]:
+    """Show that a task runs whose remaining time is unknown."""
     if not is_shown(wanted):
         yield
         return
@@ -63,48 +63,53 @@ def stage(name: str, wanted: bool | None = None) -> Iterator[None]:
         with console.status(Text(name), spinner="line" if console.options.ascii_only else "dots"):
             yield
     else:
-        say(f"{name} ...")
+        print_status(f"{name} ...")
         yield
-    say(f"{name}: done in {_duration(time.monotonic() - began)}.")
+    print_status(f"{name}: done in {_duration(time.monotonic() - began)}.")
 
 
 @contextlib.contextmanager
-def counted(
+def progress_bar(
     name: str, total: int, wanted: bool | None = None, unit: str = "rounds", done: int = 0
 ) -> Iterator[Report | None]:
-    """Something that is counted: what is done of `total`, how fast, and how long it still takes.
+    """Show how much of a task is done, how fast, and the remaining time.
 
-    `done` of them were there before.
+    Args:
+        name: what is done.
+        total: how many units the task has.
+        wanted: True, False, or None for "only on a terminal".
+        unit: the name of the units.
+        done: how many units were done before.
     """
     if not is_shown(wanted):
         yield None
     elif on_terminal():
-        with _bar(Count(name, total, unit, done)) as report:
+        with _bar(ProgressCount(name, total, unit, done)) as report:
             yield report
     else:
-        lines = Lines(name, total, unit, done)
+        lines = ProgressLines(name, total, unit, done)
         lines.begin()
         yield lines
         lines.end()
 
 
-class Count:
-    """How much is done, and how fast since the first report: compilation comes before that."""
+class ProgressCount:
+    """How much is done, and how fast since the first report, before which the code is compiled."""
 
     def __init__(self, name: str, total: int, unit: str, done: int = 0) -> None:
         self.name, self.total, self.unit, self.done = name, total, unit, done
-        self.apart: float | None = None
+        self.disagreement: float | None = None
         self.began = time.monotonic()
         self.first: tuple[int, float] | None = None
 
-    def update(self, done: int, apart: float | None) -> None:
-        """What a report says."""
-        self.done, self.apart = done, apart
+    def update(self, done: int, disagreement: float | None) -> None:
+        """Take the numbers of a report."""
+        self.done, self.disagreement = done, disagreement
         if self.first is None:
             self.first = (done, time.monotonic())
 
     def speed(self) -> list[str]:
-        """So many a second, and the time left, as soon as they are known."""
+        """Return units per second and remaining time in words, or nothing before they are known."""
         now = time.monotonic()
         before, then = self.first or (self.done, now)
         if self.done <= before or now <= then:
@@ -114,47 +119,47 @@ class Count:
         left = (self.total - self.done) / pace
         return [f"{per_second}/s", *([f"{_duration(left)} left"] if left > 0 else [])]
 
-    def disagreement(self, word: str = "disagreement") -> list[str]:
-        """Of the agents, where there is any."""
-        return [] if self.apart is None else [f"{word} {self.apart:.3g}"]
+    def disagreement_in_words(self, word: str = "disagreement") -> list[str]:
+        """Return the disagreement of the agents in words, or nothing if there is none."""
+        return [] if self.disagreement is None else [f"{word} {self.disagreement:.3g}"]
 
 
-class Lines(Count):
-    """A line every few seconds, for a log."""
+class ProgressLines(ProgressCount):
+    """One line of progress every `LINE_SECONDS`, for a log."""
 
     def __init__(self, name: str, total: int, unit: str, done: int = 0) -> None:
         super().__init__(name, total, unit, done)
-        self.said = self.began
+        self.printed = self.began
 
     def begin(self) -> None:
-        """The first line."""
+        """Print the first line."""
         before = f", of which {self.done:,} are done" if self.done else ""
-        say(f"{self.name}: {self.total:,} {self.unit}{before}")
+        print_status(f"{self.name}: {self.total:,} {self.unit}{before}")
 
-    def __call__(self, done: int, apart: float | None = None, /) -> None:
-        """Say it, unless something was said a moment ago."""
-        self.update(done, apart)
+    def __call__(self, done: int, disagreement: float | None = None, /) -> None:
+        """Print a line, unless one was printed less than `LINE_SECONDS` ago."""
+        self.update(done, disagreement)
         now = time.monotonic()
-        if now - self.said >= LINE_SECONDS and done < self.total:
-            self.said = now
-            say(", ".join([self._counted(), *self.speed(), *self.disagreement()]))
+        if now - self.printed >= LINE_SECONDS and done < self.total:
+            self.printed = now
+            print_status(", ".join([self._counted(), *self.speed(), *self.disagreement_in_words()]))
 
     def end(self) -> None:
-        """The last line."""
+        """Print the last line."""
         took = f" in {_duration(time.monotonic() - self.began)}"
-        say(", ".join([self._counted() + took, *self.disagreement()]))
+        print_status(", ".join([self._counted() + took, *self.disagreement_in_words()]))
 
     def _counted(self) -> str:
         return f"{self.name}: {self.done:,} of {self.total:,} {self.unit}"
 
 
 @contextlib.contextmanager
-def _bar(count: Count) -> Iterator[Report]:
-    """A bar and its numbers, of which a narrow terminal has only the most important."""
+def _bar(count: ProgressCount) -> Iterator[Report]:
+    """Show a bar and its numbers; a narrow terminal has the most important numbers only."""
     from rich.progress import BarColumn, Progress, TextColumn
 
     console = terminal()
-    is_narrow = console.width < WIDE
+    is_narrow = console.width < MIN_WIDTH_OF_BAR
     numbers = f"{{task.completed:,}}/{{task.total:,}} {count.unit}{{task.fields[more]}}"
     columns = [
         TextColumn("{task.description}", markup=False),
@@ -164,35 +169,35 @@ def _bar(count: Count) -> Iterator[Report]:
     with Progress(*columns, console=console, expand=not is_narrow) as bar:
         task = bar.add_task(count.name, total=count.total, completed=count.done, more=", compiling")
 
-        def report(done: int, apart: float | None = None, /) -> None:
-            count.update(done, apart)
-            parts = count.speed() + ([] if is_narrow else count.disagreement("apart"))
+        def report(done: int, disagreement: float | None = None, /) -> None:
+            count.update(done, disagreement)
+            parts = count.speed() + ([] if is_narrow else count.disagreement_in_words("apart"))
             bar.update(task, completed=done, more="".join(f", {part}" for part in parts))
 
         yield report
 
 
 def terminal() -> Console:
-    """Where people look on."""
+    """Return the console of stderr."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
 
 
 def on_terminal() -> bool:
-    """Whether somebody can look on."""
+    """Return whether stderr is a terminal."""
     return sys.stderr.isatty()
 
 
 def _duration(seconds: float) -> str:
-    """Such as 0.3 s, 12 s, 3:00 or 1:02:03."""
+    """Format seconds, such as 0.3 s, 12 s, 3:00 or 1:02:03."""
     if seconds < 59.5:
         return f"{seconds:.{1 if seconds < 9.95 else 0}f} s"
     return str(timedelta(seconds=round(seconds))).lstrip("0:")
 
 
 def number_of(count: int, noun: str) -> str:
-    """Such as 1 site or 1,000 sites."""
+    """Format a number with its noun, such as 1 site or 1,000 sites."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
@@ -206,14 +211,16 @@ class Progress:
 
     wanted: bool | None = None
 
-    def say(self, text: str) -> None:
+    def print_status(self, text: str) -> None:
         """Print a line."""
-        say(text, self.wanted)
+        print_status(text, self.wanted)
 
-    def stage(self, name: str) -> contextlib.AbstractContextManager[None]:
+    def spinner(self, name: str) -> contextlib.AbstractContextManager[None]:
         """A context in which something runs whose duration is not known beforehand."""
-        return stage(name, self.wanted)
+        return spinner(name, self.wanted)
 
-    def counted(self, name: str, total: int) -> contextlib.AbstractContextManager[Report | None]:
+    def progress_bar(
+        self, name: str, total: int
+    ) -> contextlib.AbstractContextManager[Report | None]:
         """A context in which `total` rounds are run; it takes the number of rounds so far."""
-        return counted(name, total, self.wanted)
+        return progress_bar(name, total, self.wanted)

@@ -40,7 +40,7 @@ from starlings.problem.coordinates import frame, times
 from starlings.runtime import loop
 from starlings.runtime.recording import Schedule
 from starlings.samplers import Sampler
-from starlings.system.progress import Watch, unwatched
+from starlings.system.progress import ProgressFactory, no_progress
 from starlings.tuning.ladder import RUNGS
 from starlings.tuning.potential import broadcast
 from starlings.tuning.shares import POINTS
@@ -81,7 +81,11 @@ class Pilot(NamedTuple):
 
 
 def refine(
-    problem: Problem, tuning: Tuning, network: Network, seed: int, watch: Watch = unwatched
+    problem: Problem,
+    tuning: Tuning,
+    network: Network,
+    seed: int,
+    watch: ProgressFactory = no_progress,
 ) -> Tuning:
     """The tuning if a pilot run confirms it, and otherwise a better one from the pilot's draws.
 
@@ -114,7 +118,11 @@ def refine(
 
 
 def pilot(
-    problem: Problem, tuning: Tuning, gossip: Gossip, seed: int, watch: Watch = unwatched
+    problem: Problem,
+    tuning: Tuning,
+    gossip: Gossip,
+    seed: int,
+    watch: ProgressFactory = no_progress,
 ) -> Pilot:
     """A short run of many chains from the centre, and what its draws say."""
     positions = _pilot_draws(problem, tuning, gossip, seed, watch)
@@ -135,7 +143,7 @@ def pilot_schedule(sampler: Sampler) -> Schedule:
 
 
 def _pilot_draws(
-    problem: Problem, tuning: Tuning, gossip: Gossip, seed: int, watch: Watch
+    problem: Problem, tuning: Tuning, gossip: Gossip, seed: int, watch: ProgressFactory
 ) -> np.ndarray:
     """Positions (draw, chain, agent, dim) of the local agents; what they send is counted."""
     network, sampler, chains = gossip.network, tuning.sampler, tuning.sampler.pilot.chains

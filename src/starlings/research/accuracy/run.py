@@ -28,7 +28,7 @@ from starlings.research.nuts import pooled_nuts
 from starlings.research.packaged_data import check_installed
 from starlings.results.result import Result
 from starlings.sampling import sample
-from starlings.system.progress import say, stage
+from starlings.system.progress import print_status, spinner
 
 SEED = 1
 """The seed of the network and of the first run of NUTS; the second has the next one."""
@@ -110,13 +110,13 @@ def run(output: Path | None = None, *, quick: bool = False, progress: bool | Non
 def compare_case(case: Case, effort: Effort, progress: bool | None = None) -> Comparison:
     """Sample one data set on a ring of its sites, and pooled by NUTS, twice."""
     network = Network.ring(case.problem.num_agents)
-    say(f"{case.name}, {case.model}", progress)
-    with stage("Pooled, by NUTS, twice", progress):
+    print_status(f"{case.name}, {case.model}", progress)
+    with spinner("Pooled, by NUTS, twice", progress):
         first, second = (
             pooled_nuts(case.problem, effort.nuts_draws, effort.nuts_chains, seed)
             for seed in (SEED, SEED + 1)
         )
-    say(f"On a ring of {case.problem.num_agents} {case.sites}", progress)
+    print_status(f"On a ring of {case.problem.num_agents} {case.sites}", progress)
     result = sample_enough(case.problem, network, effort, progress)
     check = result.check(first)
     again = thinned(second, int(check.table["ess"].min()))

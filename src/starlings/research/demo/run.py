@@ -24,7 +24,7 @@ from starlings.research.packaged_data import check_installed
 from starlings.results.result import Result
 from starlings.samplers import DADMMS
 from starlings.sampling import sample
-from starlings.system.progress import stage
+from starlings.system.progress import spinner
 
 RHO = 1250.0
 """The penalty of D-ADMMS, from the Langevin step eta = 1 / (4 rho |E|) of the network's average.
@@ -67,7 +67,7 @@ def run(
     console = Console()
     problem, network = build_problem(load_rows()), Network.ring(6)
     console.print(report.introduction(problem), highlight=False)
-    with stage("Each site alone, and all rows pooled, by NUTS", progress):
+    with spinner("Each site alone, and all rows pooled, by NUTS", progress):
         separate, pooled = references(problem, reference_draws)
     result = run_network(problem, network, draws, thin, progress)
     agents = np.moveaxis(result.posterior["beta"].to_numpy(), 2, 0)

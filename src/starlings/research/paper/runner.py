@@ -24,7 +24,7 @@ from starlings.research.paper import page, registry
 from starlings.research.paper.claims_table import claims_page
 from starlings.research.paper.experiment import Experiment, Report, Settings
 from starlings.research.paper.style import figure_style, save_figure
-from starlings.system.progress import Lines, is_shown, on_terminal, say, terminal
+from starlings.system.progress import ProgressLines, is_shown, on_terminal, print_status, terminal
 
 DIGITS = "%.9g"
 """The format of numbers in the saved tables."""
@@ -178,13 +178,13 @@ def progress_board(
 
 def _line_report(name: str) -> Report:
     """Lines about one experiment, which `make` reports as one piece and `compute` as several."""
-    lines = Lines(name, 1, "pieces")
+    lines = ProgressLines(name, 1, "pieces")
 
     def report(done: int, total: int) -> None:
         lines.total = total
         if total > 1:
             lines(done)
         else:
-            say(f"{name}: done" if done else f"{name} ...")
+            print_status(f"{name}: done" if done else f"{name} ...")
 
     return report

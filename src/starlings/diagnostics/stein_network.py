@@ -1,10 +1,11 @@
-"""Draws held against Stein's identities (see `stein`), by sums over the network.
+"""Stein's identities (see `stein`) of the draws of some agents, by sums over the network.
 
-Cost: the draws of an examined agent have to be sent to all the others, and their gradients summed
-on the way back: two sums over the network (see `gossip`), with 4 floats over every link and in
-each direction for every coordinate of every draw examined. Agent 0 is always examined, and of the
-others at most the two whose means and spreads are farthest from the average, if they are farther
-than `NEAR`. Whatever passes can be read by those it passes.
+Agent 0 is always checked, and at most two more agents: those whose means and standard deviations
+are farthest from the average of the agents, if they are farther than `NEAR`.
+
+Cost: the draws of a checked agent are sent to all agents, and the gradients there are summed on the
+way back. These are two sums over the network (see `gossip`), with 4 floats over every edge in each
+direction for every coordinate of every draw. Privacy: agents can read what they pass on.
 """
 
 from __future__ import annotations
@@ -23,28 +24,30 @@ from starlings.network.gossip import Gossip
 from starlings.problem import Agent, Problem
 
 NEAR = 0.05
-"""Agents whose mean and sd are nearer than this to the average, in posterior sd, need no
-examination of their own."""
-BATCH = 8
+"""Distance of an agent's means and standard deviations from the average of the agents, in posterior
+sd, up to which the agent is not checked by itself."""
+GRADIENT_BATCH = 8
 """Number of draws whose gradients are computed at once."""
 
 
-def examine(problem: Problem, network: Network, positions: Any, most_draws: int = 1000) -> Stein:
-    """Hold draws against Stein's identities, by sums over a connected network.
+def check_stein_identities(
+    problem: Problem, network: Network, positions: Any, most_draws: int = 1000
+) -> Stein:
+    """Check Stein's identities of draws, by sums over a connected network.
 
     Args:
         problem: the posterior, in coordinates of about unit curvature.
-        network: who talks to whom.
-        positions: draws in those coordinates, (chain, draw, agent, dim); of one chain also
-            (draw, agent, dim).
-        most_draws: how many draws of an agent to examine at most, in equal distances.
+        network: the connected network of the agents.
+        positions: draws of the local agents in those coordinates, with shape (chain, draw, agent,
+            dim), or (draw, agent, dim) for one chain.
+        most_draws: number of draws of an agent to use at most, over all chains, evenly spaced.
     """
     check_count(1, most_draws=most_draws)
     network = network.matched_to(problem.sites)
     draws = _thinned(_by_chain(problem, positions), most_draws)
     with jax.enable_x64(True):
         gossip = Gossip(network)
-        agents = examined_agents(gossip, draws)
+        agents = checked_agents(gossip, draws)
         own, gradients = summed_gradients(gossip, problem.agents(network), agents, draws)
     directions = model_directions(problem)
     pairs = [
@@ -60,35 +63,35 @@ def examine(problem: Problem, network: Network, positions: Any, most_draws: int 
     )
 
 
-def examined_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:
-    """Agent 0, and those of the two farthest from the average that are not near it.
+def checked_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:
+    """Return agent 0 and those of the two farthest from the average that are not `NEAR` it.
 
-    Each agent sends its means and standard deviations into one sum, and its distance from their
-    average into another.
+    The agents sum their means and standard deviations over the network, and then the vectors of
+    their distances from the average.
     """
     chains_and_draws = (0, 1)
     own = np.concatenate([draws.mean(chains_and_draws), draws.std(chains_and_draws)], axis=-1)
-    held, size = gossip.network.local, gossip.network.size
+    local, size = gossip.network.local, gossip.network.size
     average = np.asarray(gossip.sum(jnp.asarray(own))) / size
-    distances = np.zeros((len(held), size))
-    distances[np.arange(len(held)), held] = np.abs(own - average).max(axis=-1)
+    distances = np.zeros((len(local), size))
+    distances[np.arange(len(local)), local] = np.abs(own - average).max(axis=-1)
     announced = np.asarray(gossip.sum(jnp.asarray(distances)))[0]
     farthest = np.argsort(-announced)[:2]
     return sorted({0, *(int(i) for i in farthest if announced[i] > NEAR)})
 
 
 def summed_gradients(
-    gossip: Gossip, agents: Agent, examined: list[int], draws: np.ndarray
+    gossip: Gossip, agents: Agent, checked: list[int], draws: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The draws (examined agent, chain, draw, dim) of some agents, and the summed G there.
+    """Return the draws (checked agent, chain, draw, dim) and the summed gradients G there.
 
-    The draws reach everybody by a sum to which only their owners have something to add.
+    The draws reach all agents by a sum in which all but their owner add zeros.
     """
-    chains, length, held, dim = draws.shape
-    offered = np.zeros((held, len(examined), chains, length, dim))
-    for place, agent in enumerate(gossip.network.local):
-        if agent in examined:
-            offered[place, examined.index(agent)] = draws[:, :, place]
+    chains, length, local, dim = draws.shape
+    offered = np.zeros((local, len(checked), chains, length, dim))
+    for index, agent in enumerate(gossip.network.local):
+        if agent in checked:
+            offered[index, checked.index(agent)] = draws[:, :, index]
     received = gossip.sum(jnp.asarray(offered))
     gradients = gossip.sum(_gradients(agents, received))
     return np.asarray(received[0]), np.asarray(gradients[0])
@@ -96,17 +99,17 @@ def summed_gradients(
 
 @jax.jit
 def _gradients(agents: Agent, points: jax.Array) -> jax.Array:
-    """Every agent's own gradient at the points (agent, ..., dim) that it holds."""
+    """Return the gradient of every local agent at its points (agent, ..., dim)."""
 
     def one(agent, points):
-        return jax.lax.map(agent.gradient, points, batch_size=BATCH)
+        return jax.lax.map(agent.gradient, points, batch_size=GRADIENT_BATCH)
 
     flat = points.reshape(len(points), -1, points.shape[-1])
     return jax.vmap(one)(agents, flat).reshape(points.shape)
 
 
 def model_directions(problem: Problem) -> np.ndarray:
-    """For each coordinate of the model's flat vector, the unit vector of z in which it grows."""
+    """Return for each coordinate of the model's flat vector the unit vector of z that raises it."""
     frame = problem.frame
     if frame is None or np.ndim(frame.scale) == 1:
         return np.eye(problem.dim)
@@ -126,6 +129,6 @@ def _by_chain(problem: Problem, positions: Any) -> np.ndarray:
 
 
 def _thinned(draws: np.ndarray, most: int) -> np.ndarray:
-    """Every so-many-th draw, so that no more than `most` remain of all chains together."""
+    """Thin the draws so that at most `most` remain, over all chains."""
     chains, length = draws.shape[:2]
     return draws[:, :: -(-chains * length // most)]
