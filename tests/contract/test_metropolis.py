@@ -181,7 +181,8 @@ one_round = jax.jit(loop.one_round)
 def rounds_of(sampler, problem, network, rounds, states=None, first=1):
     """The states (chain, agent) after every round from `first` on."""
     with jax.enable_x64(True):
-        agents, keys = problem.agents(network), chain_keys(0, 3, network.size)
+        agents = loop.prepared(sampler, problem.agents(network))
+        keys = chain_keys(0, 3, network.size)
         if states is None:
             start = start_positions(problem, sampler, None, 3, 0, np.float64)
             states = loop.start(sampler, agents, start, keys).states

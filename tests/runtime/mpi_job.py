@@ -14,7 +14,7 @@ import numpy as np
 import starlings as st
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
-from starlings.runtime.divergence import Trouble
+from starlings.runtime.divergence import Divergence
 from starlings.runtime.mpi import _xla_ffi
 from starlings.runtime.mpi.cluster import Cluster
 from starlings.runtime.mpi.communicator import MPICommunicator
@@ -121,13 +121,13 @@ def fail(cluster: Cluster, what: str, output: Path) -> None:
 
 def diverge(cluster: Cluster, what: str, output: Path) -> None:
     """A pilot that diverges at one process: all of them turn to Metropolis."""
-    seen, st.Metropolis.pilot = loop.first_trouble, PilotLength(16, 400, 20)
+    seen, st.Metropolis.pilot = loop.first_divergence, PilotLength(16, 400, 20)
 
     def once(*arguments):
-        loop.first_trouble = seen
-        return Trouble(3, "diverged") if cluster.rank == 1 else None
+        loop.first_divergence = seen
+        return Divergence(3, "diverged") if cluster.rank == 1 else None
 
-    loop.first_trouble = once
+    loop.first_divergence = once
     problem, network = placed(cluster, problem_of("linear"), st.Network.ring(AGENTS))
     st.sample(problem, network, draws=4, chains=2, burn_in=20, thin=20, output=output)
 

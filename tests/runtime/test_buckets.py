@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 import starlings as st
-from starlings.problem.agent import Agent
 from starlings.problem.shards import rounded, stacked
 from starlings.runtime import buckets, loop
-from starlings.runtime.buckets import Groups, each, grouped
+from starlings.runtime.buckets import Groups, Stack, grouped
 from starlings.runtime.recording import Schedule
 from starlings.sampling import start_positions
 
@@ -29,7 +28,7 @@ def test_long_shards_get_a_group_of_their_own():
         assert isinstance(groups, Groups)
         members = [np.asarray(group).tolist() for group in groups.members]
         assert members == [[3, 1], [5, 4, 2, 0, 6]]
-        for group, numbers in zip(groups.groups, members, strict=True):
+        for group, numbers in zip(groups.stacks, members, strict=True):
             assert group.row_weights.shape[1] == rounded(max(SIZES[i] for i in numbers))
 
 
@@ -37,8 +36,8 @@ def test_like_shards_and_quadratics_stay_together():
     X = np.random.default_rng(0).normal(size=(100, 2))
     linear = st.models.linear_regression(X, X[:, 0], [0] * 99 + [1], noise_std=1.0, intercept=False)
     with jax.enable_x64(True):
-        assert isinstance(grouped(unequal_logistic((50, 60, 70)).agents()), Agent)
-        assert isinstance(grouped(linear.agents()), Agent)
+        assert isinstance(grouped(unequal_logistic((50, 60, 70)).agents()), Stack)
+        assert isinstance(grouped(linear.agents()), Stack)
 
 
 SAMPLERS = [
@@ -71,7 +70,7 @@ def test_draws_are_the_same_with_and_without_groups(sampler, dim, monkeypatch):
             return loop.run(sampler, agents, network, start, 3, plan).joined().position
 
     in_groups = draws()
-    monkeypatch.setattr(buckets, "WORTH", np.inf)
+    monkeypatch.setattr(buckets, "WORTHWHILE", np.inf)
     monkeypatch.setattr(loop, "noise_ahead", lambda *_: loop.NOTHING)
     loop.advance.clear_cache()
     np.testing.assert_allclose(draws(), in_groups, rtol=1e-10, atol=1e-12)
@@ -81,7 +80,7 @@ def test_each_agent_meets_its_own_entry():
     with jax.enable_x64(True):
         agents = unequal_logistic().agents()
         numbers = np.arange(len(SIZES))
-        pairs = each(grouped(agents), lambda agent, i: (agent.index, agent.num_rows, i), numbers)
+        pairs = grouped(agents).each(lambda agent, i: (agent.index, agent.num_rows, i), numbers)
     np.testing.assert_array_equal(pairs[0], numbers)
     np.testing.assert_array_equal(pairs[1], SIZES)
     np.testing.assert_array_equal(pairs[2], numbers)

@@ -261,9 +261,9 @@ class Placed:
         return Placed.said
 
 
-def flock_at(round: int, agents: int) -> loop.Flock:
+def carry_at(round: int, agents: int) -> loop.Carry:
     states = (np.full((1, agents, 2), round, np.float32),)
-    return loop.Flock(states, np.array(round, np.int32), np.zeros((1, agents), np.int32))
+    return loop.Carry(states, np.array(round, np.int32), np.zeros((1, agents), np.int32))
 
 
 def test_a_moment_that_one_process_missed_is_forgotten_by_all(tmp_path):
@@ -275,29 +275,29 @@ def test_a_moment_that_one_process_missed_is_forgotten_by_all(tmp_path):
     ]
     four = Record(np.zeros((4, 1, 3, 2)), np.zeros((4, 1, 3)))
     for each in kept:
-        each.save(flock_at(90, 3), Recording())
+        each.save(carry_at(90, 3), Recording())
     state = next(tmp_path.glob("state-*90-1-of-2.npz"))
     whole = state.read_bytes()
-    kept[0].save(flock_at(100, 3), Recording([four], kept[0]))
+    kept[0].save(carry_at(100, 3), Recording([four], kept[0]))
     for _ in range(2):
         state.write_bytes(whole)
         other = state.with_name(state.name.replace("1-of-2", "0-of-2"))
         other.write_bytes(_with_agents(whole, held[0]))
         append_checksum(other)
         for each in kept:
-            found, draws = each.restored(flock_at(0, 3))
+            found, draws = each.restored(carry_at(0, 3))
             assert int(found.round) == 90
             assert draws.count == 0
         assert not list(tmp_path.glob("*100*"))
-        kept[1].save(flock_at(100, 3), Recording([four], kept[1]))
+        kept[1].save(carry_at(100, 3), Recording([four], kept[1]))
 
 
-def numbered_flock(round: int, agents: np.ndarray) -> loop.Flock:
-    """Two leaves and a trouble that tell the round and the agent."""
+def numbered_carry(round: int, agents: np.ndarray) -> loop.Carry:
+    """Two leaves and a divergence that tell the round and the agent."""
     by_agent = 1000.0 * round + np.asarray(agents, float)
     states = (by_agent[None, :, None] + np.zeros((2, 1, 3)), -by_agent[None] * np.ones((2, 1)))
-    trouble = np.full((2, len(agents)), round, np.int32) + np.asarray(agents, np.int32)
-    return loop.Flock(states, np.array(round, np.int32), trouble)
+    divergence = np.full((2, len(agents)), round, np.int32) + np.asarray(agents, np.int32)
+    return loop.Carry(states, np.array(round, np.int32), divergence)
 
 
 def numbered_draws(first: int, last: int, agents: np.ndarray) -> Record:
@@ -315,14 +315,14 @@ def test_any_division_of_the_agents_goes_on_from_any_other(tmp_path):
         kept = Checkpoint(tmp_path, 10, network, held[:, None] + 1.0)
         recording = Recording(store=kept)
         recording.add(numbered_draws(0, 4, held), 4)
-        kept.save(numbered_flock(20, held), recording)
+        kept.save(numbered_carry(20, held), recording)
     for held in (every, np.array([3]), np.array([0, 4, 5])):
         network = NETWORK if len(held) == 6 else NETWORK.distributed(held, Placed(0))
         kept = Checkpoint(tmp_path, 10, network, held[:, None] + 1.0)
-        start = jax.tree.map(jax.numpy.asarray, numbered_flock(0, held))
-        flock, recording = kept.restored(start)
-        wanted, draws = numbered_flock(20, held), numbered_draws(0, 4, held)
-        for found, known in zip(jax.tree.leaves(flock), jax.tree.leaves(wanted), strict=True):
+        start = jax.tree.map(jax.numpy.asarray, numbered_carry(0, held))
+        carry, recording = kept.restored(start)
+        wanted, draws = numbered_carry(20, held), numbered_draws(0, 4, held)
+        for found, known in zip(jax.tree.leaves(carry), jax.tree.leaves(wanted), strict=True):
             np.testing.assert_array_equal(found, known)
         for found, known in zip(recording.joined(), draws, strict=True):
             np.testing.assert_array_equal(found, known)
@@ -335,13 +335,13 @@ def test_the_newest_moment_is_gone_on_from(tmp_path):
     recording = Recording(store=kept)
     for round, (first, last) in {20: (0, 4), 30: (4, 7), 40: (7, 9)}.items():
         recording.add(numbered_draws(first, last, every), last - first)
-        kept.save(numbered_flock(round, every), recording)
+        kept.save(numbered_carry(round, every), recording)
     states = sorted(file.name for file in tmp_path.glob("state-*.npz"))
     assert states == [f"state-{round:012d}-0-of-1.npz" for round in (30, 40)]
     again = Checkpoint(tmp_path, 10, NETWORK, np.ones((6, 1)))
-    start = jax.tree.map(jax.numpy.asarray, numbered_flock(0, every))
-    flock, found = again.restored(start)
-    assert int(flock.round) == 40
+    start = jax.tree.map(jax.numpy.asarray, numbered_carry(0, every))
+    carry, found = again.restored(start)
+    assert int(carry.round) == 40
     np.testing.assert_array_equal(found.joined().position, numbered_draws(0, 9, every).position)
 
 

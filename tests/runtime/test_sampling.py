@@ -234,8 +234,8 @@ def test_chunks_do_not_change_the_draws(monkeypatch):
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     settings = {"draws": 50, "chains": 2, "burn_in": 7, "thin": 3}
     whole = st.sample(problem, network, st.DSGHMC(step_size=0.05, friction=3.0), **settings)
-    monkeypatch.setattr(loop, "CHUNK_BYTES", 3 * 2 * 6 * 3 * 8)  # three draws at a time
-    monkeypatch.setattr(loop, "FEW_DRAWS", 1)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 3 * 2 * 6 * 3 * 8)  # three draws at a time
+    monkeypatch.setattr(chunks, "FEW_DRAWS", 1)
     parts = st.sample(problem, network, st.DSGHMC(step_size=0.05, friction=3.0), **settings)
     xr.testing.assert_allclose(whole.posterior, parts.posterior, rtol=1e-12)
 
@@ -261,7 +261,7 @@ def test_overflow_is_divergence_too():
         st.sample(problem, st.Network.ring(3), st.DSGLD(step_size=0.5), chains=1, initial=[1000.0])
 
 
-def test_trouble_is_traced_to_where_it_began():
+def test_a_divergence_is_traced_to_where_it_began():
     """By the end of a burn-in it has spread to all agents: its rounds are looked at again."""
     X = np.ones((30, 1))
     y = np.random.default_rng(0).poisson(3.0, size=30)
@@ -272,7 +272,7 @@ def test_trouble_is_traced_to_where_it_began():
         st.sample(problem, st.Network.ring(5), st.DSGLD(1e-3), **lengths, initial=start)
 
 
-def test_ctrl_c_while_trouble_is_traced_keeps_no_draw_of_it(monkeypatch):
+def test_ctrl_c_while_a_divergence_is_traced_keeps_no_draw_of_it(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -294,7 +294,7 @@ def test_the_clock_does_not_decide_what_diverges(first_chunk, monkeypatch):
 
 
 @pytest.mark.parametrize("began", [1, 5, 16, 17, 40, 99, 100])
-def test_halving_finds_where_trouble_began(began):
+def test_halving_finds_where_a_divergence_began(began):
     calls = []
 
     def advanced(round, rounds):

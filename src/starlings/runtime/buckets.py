@@ -1,10 +1,10 @@
-"""Agents with like numbers of rows together, so that a long shard does not make all others long.
+"""Agents with similar numbers of rows together, so that a long shard does not slow all agents.
 
-The rows of all agents are one array, padded to the longest shard. Sorted from the longest to the
-shortest, agents start a group of their own, padded to its own longest, where that saves enough:
+The rows of all agents are one array, padded to the longest shard. Sorted from the longest shard to
+the shortest, agents start a new group, padded to its own longest shard, where that saves enough:
 
     (agents from here on) x (longest of the group before - longest from here on)
-        >= WORTH x (rows of all agents)                                                     (1)
+        >= WORTHWHILE x (rows of all agents)                                                (1)
 
 and where their shards are half as long or less. A round then evaluates one group after the other.
 """
@@ -23,46 +23,72 @@ from starlings.problem.agent import Agent
 from starlings.problem.shards import rounded
 from starlings.pytrees import pytree
 
-WORTH = 0.25
+WORTHWHILE = 0.25
+"""The padding that a new group has to save, as a part of the rows of all agents."""
+
+
+@pytree
+@dataclass(frozen=True)
+class Stack:
+    """All local agents, in one stack."""
+
+    agents: Agent
+
+    def each(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """function(agent, entry, ...) for every agent, with arrays whose first axis is agents."""
+        return jax.vmap(function)(self.agents, *arrays)
+
+    @property
+    def known_residual(self) -> Any:
+        """The residual (agent,) of all proximal steps, if `Sampler.prepare` solved them; or None.
+
+        Proximal steps on quadratic potentials are all solved by one matrix, computed once.
+        """
+        quadratic = self.agents.quadratic
+        is_solved = quadratic is not None and quadratic.shifted is not None
+        return quadratic.shifted.residual if is_solved else None  # type: ignore[union-attr]
 
 
 @pytree
 @dataclass(frozen=True)
 class Groups:
-    """All agents, in groups that are stacked each on its own."""
+    """All local agents, in several stacks."""
 
-    groups: tuple[Agent, ...]
+    stacks: tuple[Agent, ...]
     members: tuple[Any, ...]
-    """The numbers of the agents of every group."""
-    places: Any
-    """Where each agent stands in the groups one after the other."""
+    """The numbers of the agents of every stack."""
+    order: Any
+    """Where each agent stands when the stacks are put one after the other."""
+
+    known_residual = None
+    """No residual is known before a round: these agents have no quadratic potentials."""
+
+    def each(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """function(agent, entry, ...) for every agent, with arrays whose first axis is agents."""
+        parts = [
+            jax.vmap(function)(stack, *(jax.tree.map(lambda a, m=members: a[m], arrays)))
+            for stack, members in zip(self.stacks, self.members, strict=True)
+        ]
+        return jax.tree.map(lambda *part: jnp.concatenate(part)[self.order], *parts)
 
 
-def each(agents: Agent | Groups, function: Callable[..., Any], *arrays: Any) -> Any:
-    """function(agent, entry, ...) of every agent, with arrays whose first axis is the agents'."""
-    if isinstance(agents, Agent):
-        return jax.vmap(function)(agents, *arrays)
-    parts = [
-        jax.vmap(function)(group, *(jax.tree.map(lambda a, m=members: a[m], arrays)))
-        for group, members in zip(agents.groups, agents.members, strict=True)
-    ]
-    return jax.tree.map(lambda *part: jnp.concatenate(part)[agents.places], *parts)
+Agents = Stack | Groups
 
 
-def grouped(agents: Agent) -> Agent | Groups:
-    """The agents in groups, or as they are where one group serves all."""
+def grouped(agents: Agent) -> Agents:
+    """The agents in groups, or in one stack if one group serves all."""
     if agents.quadratic is not None:  # which needs no rows
-        return agents
+        return Stack(agents)
     counts = np.asarray(agents.num_rows)
     order = np.argsort(-counts, kind="stable")
     starts = _starts(counts[order])
     if len(starts) == 1:
-        return agents
+        return Stack(agents)
     members = np.split(order, starts[1:])
     return Groups(
-        groups=tuple(_cut(agents, group, rounded(int(counts[group[0]]))) for group in members),
+        stacks=tuple(_cut(agents, group, rounded(int(counts[group[0]]))) for group in members),
         members=tuple(jnp.asarray(group, jnp.int32) for group in members),
-        places=jnp.asarray(np.argsort(order), jnp.int32),
+        order=jnp.asarray(np.argsort(order), jnp.int32),
     )
 
 
@@ -72,7 +98,7 @@ def _starts(counts: np.ndarray) -> list[int]:
     for i, count in enumerate(counts):
         longest = counts[starts[-1]]
         saved = (len(counts) - i) * (longest - count)
-        if 2 * count <= longest and saved >= WORTH * rows:  # (1)
+        if 2 * count <= longest and saved >= WORTHWHILE * rows:  # (1)
             starts.append(i)
     return starts
 

@@ -84,12 +84,12 @@ class Checkpoint:
                     f"{_short(now)}."
                 )
 
-    def save(self, flock: Any, recording: Recording) -> None:
+    def save(self, carry: Any, recording: Recording) -> None:
         """Save the state of the local agents and all draws before it; remove older states."""
         recording.flush()
-        count, round = recording.stored, int(flock.round)
-        leaves = {f"leaf_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(flock.states))}
-        whole = {"trouble": flock.trouble, "digests": self.digests, **leaves}
+        count, round = recording.stored, int(carry.round)
+        leaves = {f"leaf_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(carry.states))}
+        whole = {"divergence": carry.divergence, "digests": self.digests, **leaves}
         self._save_arrays(f"state-{round:0{NAME_DIGITS}d}", count=np.array(count), **whole)
         self.barrier()  # all processes have saved this round
         if self.rank == 0:
@@ -111,27 +111,27 @@ class Checkpoint:
             arrays = self._read(files)
             yield Record(*(self._of_local_agents(arrays, name, 2) for name in Record._fields))
 
-    def restored(self, flock: Any) -> tuple[Any, Recording]:
-        """Return the newest valid state and its draws, or `flock` and none if nothing is saved."""
+    def restored(self, carry: Any) -> tuple[Any, Recording]:
+        """Return the newest valid state and its draws, or `carry` and none if nothing is saved."""
         found = self.broadcast(self.files.newest_valid_state() if self.rank == 0 else None)
         if found is None:
             self._remove_after(-1, 0)
-            return flock, Recording(store=self)
+            return carry, Recording(store=self)
         round, count, files = found
         self._remove_after(round, count)
         arrays = self._read(files)
         self._check_digests(self._of_local_agents(arrays, "digests", 0))
-        leaves, shape = jax.tree.flatten(flock.states)
+        leaves, shape = jax.tree.flatten(carry.states)
         if sum(name.startswith("leaf_") for name in arrays[0]) != len(leaves):
             raise CheckpointError(self.files.other_version())
         states = [
             jax.numpy.asarray(self._of_local_agents(arrays, f"leaf_{i}", 1), leaf.dtype)
             for i, leaf in enumerate(leaves)
         ]
-        trouble = jax.numpy.asarray(self._of_local_agents(arrays, "trouble", 1))
-        index = jax.numpy.asarray(round, flock.round.dtype)
-        flock = type(flock)(jax.tree.unflatten(shape, states), index, trouble)
-        return flock, Recording(store=self, stored=count)
+        divergence = jax.numpy.asarray(self._of_local_agents(arrays, "divergence", 1))
+        index = jax.numpy.asarray(round, carry.round.dtype)
+        carry = type(carry)(jax.tree.unflatten(shape, states), index, divergence)
+        return carry, Recording(store=self, stored=count)
 
     def _check_digests(self, saved: np.ndarray) -> None:
         same = np.isclose(saved, self.digests, rtol=DIGEST_TOLERANCE, atol=0, equal_nan=True)

@@ -1,17 +1,17 @@
-"""What stops a run: an iterate that is no longer meaningful, and where that began.
+"""What stops a run: an iterate that is no longer meaningful, and the round where that began.
 
-To look at all positions takes as long as a part of a round, so a run looks where it keeps a draw,
-and where a burn-in ends. In between it looks where chunks end, which depends on the clock, and then
-only for what cannot pass unseen whenever it looks: positions that are not finite, which they stay,
-and steps that did not converge, of which the largest residual is remembered.
+Checking all positions takes as long as a part of a round, so a run checks them where it records a
+draw, and where the burn-in ends. In between it checks where chunks end, which depends on the clock,
+and then only for what cannot be missed whenever it is checked: positions that are not finite, which
+they stay, and steps that did not converge, whose largest residual is remembered.
 
-By then trouble may have spread to all agents. A run that has to stop goes back to where the chunk
-began, halves the stretch in which trouble first shows, and goes through the rest round by round.
+By then the divergence may have spread to all agents. A run that has to stop goes back to where the
+chunk began, finds by halving the rounds in which an agent first diverges, and goes through the last
+few of them one by one.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,72 +19,69 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.runtime._layout import largest_size
+from starlings.samplers import Sampler
 from starlings.solvers.objective import tolerance
 
 SOUND, UNCONVERGED, EXPLODED, NOT_FINITE = range(4)
+"""What is wrong with an iterate, if anything."""
 REASONS = 4
+"""The number of these values."""
 NEVER = np.iinfo(np.int32).max
+"""The code of an agent that has not diverged; see eq. (1) of `watched`."""
 MOST_ROUNDS = int(NEVER) // REASONS - 1
-"""So that eq. (1) of every round is below `NEVER`, and twice a round is a number of 32 bits."""
-FEW_ENTRIES = 8
-ONE_BY_ONE = 16
-"""Rounds that are looked at singly, when halving has come so far."""
+"""The largest number of rounds of a run: eq. (1) of every round is then below `NEVER`, and twice
+a round fits in 32 bits."""
+SINGLE_ROUNDS = 16
+"""Rounds that are repeated one by one once halving has come so far."""
 
 
-def no_trouble(shape: tuple[int, ...]) -> jax.Array:
-    """For (chains, agents): see `watched`."""
+def no_divergence(shape: tuple[int, ...]) -> jax.Array:
+    """The codes (chain, agent) at the start of a run; see `watched`."""
     return jnp.full(shape, NEVER, jnp.int32)
 
 
-def watched(trouble: jax.Array, index, positions, residual, limit) -> jax.Array:
-    """The first look at which each agent's iterate was no longer meaningful, and why, as a number:
+def watched(divergence: jax.Array, index, positions, residual, limit) -> jax.Array:
+    """The codes (chain, agent) of when and why each agent was first found to have diverged:
 
     REASONS x round + reason                                                               (1)
 
-    `positions` are (chain, agent, dim), and everything else is (chain, agent); `residual` is the
-    largest since the last look.
+    Args:
+        divergence: the codes so far.
+        index: the number of the round.
+        positions: the positions (chain, agent, dim) after it.
+        residual: the largest residual (chain, agent) of the proximal steps since the last check.
+        limit: the absolute value of a coordinate above which an agent has diverged.
     """
-    size = jax.lax.platform_dependent(positions, cpu=_largest_entry, default=_largest_along_axis)
+    size = largest_size(positions)
     reason = jnp.where(residual > tolerance(positions.dtype), UNCONVERGED, SOUND)
     reason = jnp.where(size > limit, EXPLODED, reason)
     reason = jnp.where(jnp.isfinite(size) & jnp.isfinite(residual), reason, NOT_FINITE)
     now = jnp.where(reason == SOUND, NEVER, REASONS * index + reason)  # (1)
-    return jnp.minimum(trouble, now.astype(trouble.dtype))
+    return jnp.minimum(divergence, now.astype(divergence.dtype))
 
 
-def _largest_along_axis(positions: jax.Array) -> jax.Array:
-    return jnp.abs(positions).max(axis=-1)
-
-
-def _largest_entry(positions: jax.Array) -> jax.Array:
-    """The same; on a processor a maximum over a short axis would take longer than the step."""
-    if positions.shape[-1] > FEW_ENTRIES:
-        return _largest_along_axis(positions)
-    sizes = [jnp.abs(positions[..., k]) for k in range(positions.shape[-1])]
-    return functools.reduce(jnp.maximum, sizes)
-
-
-class Trouble(NamedTuple):
-    """What went wrong first."""
+class Divergence(NamedTuple):
+    """The first divergence of a run; of several processes, the one with the smallest round."""
 
     round: int
     text: str
-    """Names the round, the agent and the likely cause."""
+    """The round, the agent and the likely cause, for an error message."""
 
 
-def first_trouble(trouble: Any, names: list[str], sampler: Any) -> Trouble | None:
-    """The earliest trouble of (chain, agent), if there is any."""
-    first = np.asarray(trouble)
-    if first.min() == NEVER:
+def first_divergence(codes: Any, names: list[str], sampler: Sampler) -> Divergence | None:
+    """The earliest divergence among the codes (chain, agent) of agents with these names."""
+    codes = np.asarray(codes)
+    if codes.min() == NEVER:
         return None
-    chain, agent = np.unravel_index(first.argmin(), first.shape)
-    round, reason = divmod(int(first[chain, agent]), REASONS)
+    chain, agent = np.unravel_index(codes.argmin(), codes.shape)
+    round, reason = divmod(int(codes[chain, agent]), REASONS)
     what = {
         UNCONVERGED: "its proximal step did not converge",
         EXPLODED: "its position exploded",
         NOT_FINITE: "its position is no longer finite",
     }[reason]
-    return Trouble(
+    return Divergence(
         round,
         f"agent {names[agent]!r} diverged in round {round} of chain {chain}: "
         f"{what}. "
@@ -92,11 +89,11 @@ def first_trouble(trouble: Any, names: list[str], sampler: Any) -> Trouble | Non
     )
 
 
-def _likely_cause(sampler: Any, reason: int) -> str:
-    if hasattr(sampler, "step_size"):
+def _likely_cause(sampler: Sampler, reason: int) -> str:
+    if sampler.step_field is not None:
         return (
             f"The likely cause is a step too large for this problem ({sampler}); try a tenth of "
-            "`step_size`, and start nearer to the posterior with `initial`."
+            f"`{sampler.step_field}`, and start nearer to the posterior with `initial`."
         )
     if reason == UNCONVERGED:
         return (
@@ -110,21 +107,28 @@ def _likely_cause(sampler: Any, reason: int) -> str:
 
 
 def retraced(
-    advanced: Callable[[Any, int], Any], trouble_of: Callable[[Any], Any], flock: Any, rounds: int
+    advanced: Callable[[Any, int], Any],
+    divergence_of: Callable[[Any], Any],
+    carry: Any,
+    rounds: int,
 ) -> Any:
-    """Where trouble shows first within some rounds of a flock, as the flock then.
+    """The carry of the loop after the round in which an agent first diverges.
 
-    `advanced(flock, rounds)` leaves the flock that it is given as it is.
+    Args:
+        advanced: the carry some rounds later; it leaves the one that it is given unchanged.
+        divergence_of: what is wrong in a carry; something false if nothing is.
+        carry: a carry in which nothing is wrong yet.
+        rounds: rounds after which something is.
     """
-    while rounds > ONE_BY_ONE:
+    while rounds > SINGLE_ROUNDS:
         half = rounds // 2
-        middle = advanced(flock, half)
-        if trouble_of(middle):
+        middle = advanced(carry, half)
+        if divergence_of(middle):
             rounds = half
         else:
-            flock, rounds = middle, rounds - half
+            carry, rounds = middle, rounds - half
     for _ in range(rounds):
-        flock = advanced(flock, 1)
-        if trouble_of(flock):
+        carry = advanced(carry, 1)
+        if divergence_of(carry):
             break
-    return flock
+    return carry

@@ -112,8 +112,9 @@ def simulate(
     with jax.enable_x64(True):
         agents, positions = problem.agents(network), jnp.asarray(start)
         keys = chain_keys(seed, *start.shape[:2])
-        states = loop.start(sampler, agents, positions, keys).states
-        first = np.array(loop.draws_of(sampler, agents, states, 1, keys))
+        together = loop.prepared(sampler, agents)
+        states = loop.start(sampler, together, positions, keys).states
+        first = np.array(loop.draws_of(sampler, together, states, 1, keys))
         recording = loop.run(
             sampler, agents, network, positions, seed, Schedule(draws=rounds), limit=np.inf
         )
