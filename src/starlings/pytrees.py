@@ -1,9 +1,9 @@
-"""Classes whose objects JAX takes apart into arrays and puts together again.
+"""Dataclasses as pytrees, which JAX can flatten into arrays and rebuild.
 
-JAX keeps a compiled program under the structure of its arguments, so two classes must never have
-one structure, or one would run the program of the other. Some versions of JAX compare classes that
-were registered with `jax.tree_util.register_dataclass` by their fields alone. A class registered
-here is part of its own structure.
+JAX stores a compiled program by the structure of its arguments. Two classes must never have equal
+structures, or a call with one would run the program of the other. Some versions of JAX compare
+classes that were registered with `jax.tree_util.register_dataclass` by their fields only. The
+structure of a class registered here contains the class itself.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from typing import Any, TypeVar
 import jax
 
 Class = TypeVar("Class", bound=type)
+"""The class that is registered, and returned unchanged."""
 
 choice = functools.partial(field, metadata={"static": True})
-"""A field that selects code rather than a number: another value compiles another program."""
+"""A field of a dataclass that selects code instead of being a number, such as a noise law. It is
+part of the structure, and each of its values is compiled to a program of its own. The arguments are
+those of `dataclasses.field`."""
 
 
 def pytree(cls: Class) -> Class:
     """Register a frozen dataclass with JAX: its fields become arrays, except those of `choice`.
 
-    Its `__post_init__` is for those who make an object, and is not called where JAX rebuilds one.
+    `__post_init__` runs when a user makes an object, and not when JAX rebuilds one.
 
     >>> from dataclasses import dataclass
     >>> @pytree

@@ -166,7 +166,7 @@ PARAMETERS = {
         ValueError,
         "got 'postive'. Did you mean 'positive'?",
     ),
-    "shape": (lambda: {"m": st.Parameter((0,))}, ValueError, "`shape` must hold positive whole"),
+    "shape": (lambda: {"m": st.Parameter((0,))}, ValueError, "`shape` must be positive whole"),
     "labels": (
         lambda: {"m": st.Parameter((2,), labels=("x",))},
         ValueError,
@@ -326,7 +326,7 @@ RUNS = {
     ),
     "initial text": ({"initial": "mode"}, "`initial` must be named values or an array"),
     "initial nan": ({"initial": [np.nan, 0.0]}, "`initial` must be finite"),
-    "initial names": ({"initial": {"bta": 1.0}}, "given for exactly ['beta'], got ['bta']"),
+    "initial names": ({"initial": {"bta": 1.0}}, "exactly the parameters ['beta'], got ['bta']"),
     "initial value": (
         {"initial": {"beta": [1.0, 2.0, 3.0]}},
         "the value of 'beta' must be of shape (2,)",

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import starlings as st
-from starlings.problem.shards import rounded, stacked
+from starlings.problem.shards import padded_length, stacked
 from starlings.runtime import buckets, loop
 from starlings.runtime.buckets import Groups, Stack, grouped
 from starlings.runtime.recording import Schedule
@@ -29,7 +29,7 @@ def test_long_shards_get_a_group_of_their_own():
         members = [np.asarray(group).tolist() for group in groups.members]
         assert members == [[3, 1], [5, 4, 2, 0, 6]]
         for group, numbers in zip(groups.stacks, members, strict=True):
-            assert group.row_weights.shape[1] == rounded(max(SIZES[i] for i in numbers))
+            assert group.row_weights.shape[1] == padded_length(max(SIZES[i] for i in numbers))
 
 
 def test_like_shards_and_quadratics_stay_together():
@@ -88,8 +88,8 @@ def test_each_agent_meets_its_own_entry():
 
 def test_lengths_are_rounded_up_by_an_eighth_at_most():
     for length in (1, 7, 15, 16, 17, 50, 200, 1000, 12345):
-        assert length <= rounded(length) <= 1.125 * length + 1
-    assert {rounded(length) for length in range(49, 53)} == {52}
+        assert length <= padded_length(length) <= 1.125 * length + 1
+    assert {padded_length(length) for length in range(49, 53)} == {52}
     rows, weights = stacked([{"y": np.arange(3.0)}, {"y": np.arange(10.0, 15.0)}])
     np.testing.assert_array_equal(rows["y"][0], [0, 1, 2, 0, 0])
     np.testing.assert_array_equal(weights.sum(axis=1), [3, 5])

@@ -155,12 +155,17 @@ def alike(x, y):
     numpyro.sample("y", dist.Normal(x * b, 1.0), obs=y)
 
 
+def unobserved(x, y):
+    numpyro.sample("b", dist.Normal(0, 3))
+
+
 @pytest.mark.parametrize(
     ("model", "text"),
     [
         (discrete, "latent site 'k' is discrete .* sum it out"),
         (reserved, "no parameter can be called 'draw'"),
-        (alike, "read alike"),
+        (alike, "have the same name once"),
+        (unobserved, "no observed sites.*`obs=`"),
     ],
 )
 def test_models_that_cannot_be_sampled_are_refused_when_built(model, text):

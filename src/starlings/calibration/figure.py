@@ -1,4 +1,4 @@
-"""Rank histograms with the band of what chance allows, and coverage, agent by agent."""
+"""The figure of a calibration: for every agent, histograms of ranks and curves of coverage."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_AGENTS, MOST_PARAMETERS = 12, 6
-CHANCE = 0.99
-"""Of each bin, or point of a curve, to be inside its band."""
+MOST_AGENTS = 12
+"""Number of agents, each a row of the figure, that are shown at most."""
+MOST_PARAMETERS = 6
+"""Number of parameters, each a column of the figure, that are shown at most."""
+BAND_PROBABILITY = 0.99
+"""Probability that a calibrated sampler has a bin, or a point of a curve, in its grey band."""
 STYLE: dict[Any, Any] = {**FIGURE_SETTINGS, "font.size": 11, "axes.titlesize": 12}
+"""Settings of Matplotlib for this figure; sizes of letters are in points."""
 
 
 def draw(calibration: Calibration) -> Figure:
-    """One row for an agent: a histogram for each parameter, then its coverage curves.
+    """Draw one row for each agent: a histogram for each parameter, then the coverage curves.
 
-    Of many agents or parameters those with the smallest p-values are shown.
+    If there are many agents or parameters, those with the smallest p-values are shown.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -46,14 +50,17 @@ def draw(calibration: Calibration) -> Figure:
 
 
 def _worst(p_values: xr.DataArray, most: int) -> list[str]:
-    """The labels of the smallest p-values, in their own order."""
+    """The labels of the `most` smallest p-values, in the order of the labels."""
     smallest = np.sort(np.argsort(p_values.values)[:most])
     return [str(label) for label in p_values[p_values.dims[0]].values[smallest]]
 
 
 def _draw_histogram(axis: Axes, calibration: Calibration, entry: dict[str, str]) -> None:
+    """Draw the ranks of one parameter at one agent, with the p-value of their uniformity."""
     edges, shares = calibration.bins, calibration.bin_probabilities
-    widths = np.diff(edges) / np.diff(edges).mean()  # bins that hold more ranks stand as high
+    widths = (
+        np.diff(edges) / np.diff(edges).mean()
+    )  # counts per mean width: bins of more ranks are not higher
     low, high = _band(calibration.num_replications, shares) / widths
     axis.stairs(high, edges, baseline=low, fill=True, color=BAND_COLOUR)
     counts = calibration.counts.sel(entry).values / widths
@@ -62,8 +69,7 @@ def _draw_histogram(axis: Axes, calibration: Calibration, entry: dict[str, str])
     axis.set_xticks([0, calibration.num_draws])
     axis.set_yticks([])
     p_value = float(calibration.p_values.sel(entry))
-    alarm = p_value < calibration.threshold
-    colour = PALETTE["vermilion"] if alarm else "0.3"
+    colour = PALETTE["vermilion"] if p_value < calibration.threshold else "0.3"
     axis.text(
         0.97,
         0.97,
@@ -76,6 +82,7 @@ def _draw_histogram(axis: Axes, calibration: Calibration, entry: dict[str, str])
 
 
 def _draw_coverage(axis: Axes, calibration: Calibration, agent: str, parameters: list[str]) -> None:
+    """Draw how often central intervals of every level contain the true value at one agent."""
     levels, curve = calibration.coverage_curve
     low, high = _band(calibration.num_replications, levels) / calibration.num_replications
     axis.fill_between(levels, low, high, color=BAND_COLOUR, lw=0)
@@ -93,14 +100,20 @@ def _draw_coverage(axis: Axes, calibration: Calibration, agent: str, parameters:
 
 
 def _band(replications: int, probabilities: np.ndarray) -> np.ndarray:
-    """The counts, lowest and highest, that chance allows where a share is expected."""
-    tails = [[(1 - CHANCE) / 2], [(1 + CHANCE) / 2]]
+    """The lowest and the highest count in the band, (2, probability).
+
+    Args:
+        replications: the number of trials.
+        probabilities: of success in one trial, as expected of a calibrated sampler.
+    """
+    tails = [[(1 - BAND_PROBABILITY) / 2], [(1 + BAND_PROBABILITY) / 2]]
     return np.asarray(scipy.stats.binom.ppf(tails, replications, probabilities))
 
 
 def _label(
     figure: Figure, axes: np.ndarray, calibration: Calibration, parameters: list[str]
 ) -> None:
+    """Add titles, labels of the axes and the legend."""
     for axis, parameter in zip(axes[0], parameters, strict=False):
         axis.set_title(parameter)
     axes[0, -1].set_title("coverage")
@@ -112,7 +125,7 @@ def _label(
     figure.suptitle(
         f"Ranks of the true value among {calibration.num_draws} draws, "
         f"{calibration.num_replications} replications; "
-        f"grey: {100 * CHANCE:g} % of the bins, if all is right",
+        f"grey: {100 * BAND_PROBABILITY:g} % of the bins of a calibrated sampler",
         x=0.01,
         ha="left",
         fontsize=13,

@@ -1,4 +1,4 @@
-"""Ranks as they are made, in a file that is always whole and knows what made it."""
+"""A file of ranks that grows with the replications, and has the settings that made them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,35 @@ import xarray as xr
 from starlings._version import __version__
 from starlings.system.files import atomic_write, check_writable, has_checksum
 
-CHECKPOINT = 10
-"""Replications from one writing to the next."""
+WRITE_INTERVAL = 10
+"""Number of replications after which the file is written again."""
 
 
 @dataclass
 class RankFile:
-    """Ranks (replication, agent, parameter); as a context, it writes what it has on the way out."""
+    """The ranks of a calibration, in memory and in a file.
+
+    As a context manager it writes the file when the context ends, also after an error.
+    """
 
     path: Path | None
+    """The netCDF file; None to keep the ranks in memory only."""
     settings: dict[str, Any]
+    """Everything on which the ranks depend, and the version of this library."""
     saved: xr.DataArray | None = None
+    """The ranks that are in the file, (replication, agent, parameter); None if there are none."""
     fresh: list[xr.DataArray] = field(default_factory=list)
-    """Not yet in the file."""
+    """The ranks that are not yet in the file, one array for each replication."""
 
     @classmethod
     def open(cls, path: str | Path | None, settings: Mapping[str, Any], force: bool) -> RankFile:
-        """The ranks that a file already has, if it was made with the same settings."""
+        """Open a file of ranks, with the ranks that it already has.
+
+        Args:
+            path: the file, which need not exist; None for ranks in memory only.
+            settings: everything on which the ranks depend. A file with other settings is refused.
+            force: begin without the ranks of the file.
+        """
         described = json.loads(json.dumps({**settings, "version": __version__}))
         if path is None:
             return cls(None, described)
@@ -40,7 +52,7 @@ class RankFile:
 
     @property
     def ranks(self) -> xr.DataArray:
-        """All of them."""
+        """All ranks so far, (replication, agent, parameter)."""
         saved = [] if self.saved is None else [self.saved]
         return xr.concat([*saved, *self.fresh], "replication", join="exact")
 
@@ -48,13 +60,13 @@ class RankFile:
         return len(self.fresh) + (0 if self.saved is None else len(self.saved))
 
     def add(self, ranks: xr.DataArray) -> None:
-        """Append those of one replication."""
+        """Append the ranks (agent, parameter) of one replication."""
         self.fresh.append(ranks.expand_dims("replication"))
-        if len(self.fresh) >= CHECKPOINT:
+        if len(self.fresh) >= WRITE_INTERVAL:
             self.write()
 
     def write(self) -> None:
-        """Put the fresh ones into the file, which at any moment is the old one or the new one."""
+        """Write the file again with all ranks; a crash meanwhile leaves the old file complete."""
         if not self.fresh:
             return
         self.saved, self.fresh = self.ranks, []
@@ -71,8 +83,9 @@ class RankFile:
 
 
 def _read(path: Path, settings: dict[str, Any]) -> xr.DataArray:
+    """The ranks of a file, if they were made with these settings."""
     try:
-        has_checksum(path)  # an older file is not
+        has_checksum(path)  # raises for a damaged file; one of an older version has no checksum
         ranks = xr.load_dataarray(path, engine="h5netcdf")
         made_with = json.loads(ranks.attrs.pop("settings"))
     except (OSError, ValueError, KeyError):
@@ -84,6 +97,6 @@ def _read(path: Path, settings: dict[str, Any]) -> xr.DataArray:
     if changed:
         raise ValueError(
             f"{path} has ranks that were made with another {' and '.join(changed)}, so this run "
-            "cannot go on from there; `force` starts anew, or choose another place for the output."
+            "cannot continue it; start again with `force`, or choose another `output`."
         )
     return ranks

@@ -1,7 +1,7 @@
-"""Eqs. (1) and (2) of `starlings.calibration`, many times over: from a simulator to ranks.
+"""Replications of eqs. (1) and (2) of `starlings.calibration`: from a simulator to ranks.
 
-Replication k has random numbers of its own, from (seed, k). It does not matter in which thread it
-runs, or whether the run was interrupted before it.
+The random numbers of replication k come from (seed, k). Ranks therefore depend neither on the
+number of threads nor on whether a run was interrupted.
 """
 
 from __future__ import annotations
@@ -29,26 +29,30 @@ from starlings.tuning import tune
 from starlings.tuning.pilot import refine
 
 MOST_THREADS = 4
-UNPREDICTED_THIN = 25
+"""Number of replications that run at a time at most, if the user does not say how many."""
+DEFAULT_THIN = 25
+"""Rounds from one draw to the next for a sampler whose autocorrelation is not predicted."""
 
 Simulate = Callable[[np.random.Generator], tuple[Mapping[str, Any], Any]]
-"""rng -> (true parameters by name, the problem with data drawn there)."""
+"""Takes a generator of random numbers; returns parameters by name, drawn from the prior, and the
+problem whose data were drawn with them."""
 Sample = Callable[[Any, Network, int, int], xr.Dataset]
-"""(problem, network, draws, seed) -> that many draws, with dimensions (chain, draw, agent, ...)."""
+"""Takes a problem, a network, the number of draws and a seed, and returns that many draws with the
+dimensions (chain, draw, agent, ...)."""
 
 
 @dataclass(frozen=True)
 class NearlyIndependent:
-    """Draws of one chain, thinned until what is left of their correlation does not matter.
+    """Draws of one chain, thinned until their remaining correlation is negligible.
 
     Args:
-        sampler: as in `starlings.sample`; None has it tuned, anew in every replication, without the
-            pilot run of `sample` unless nothing else says how far apart draws have to be.
+        sampler: as in `starlings.sample`; None to tune one in every replication. Tuning has a
+            pilot run only if theory does not predict the autocorrelation.
         thin: rounds from one draw to the next. By default twice the rounds per effective draw that
             tuning predicts, which leaves a correlation of about exp(-4); 25 without a prediction.
-        burn_in: rounds dropped before the first draw.
+        burn_in: rounds before the first draw, which are not recorded.
         precision: "float64" or "float32".
-        exactness: of a tuned run, as in `starlings.sample`.
+        exactness: how exact a tuned sampler has to be, as in `starlings.sample`.
     """
 
     sampler: Any = None
@@ -70,7 +74,7 @@ class NearlyIndependent:
                 tuning = refine(problem, tuning, network, seed % 2**31)
             problem, sampler = tuning.problem(problem), tuning.sampler
             correlated = tuning.predicted_rounds_per_draw
-        enough = UNPREDICTED_THIN if correlated is None else math.ceil(2 * correlated)
+        enough = DEFAULT_THIN if correlated is None else math.ceil(2 * correlated)
         return run_sampler(
             problem,
             network,
@@ -107,13 +111,15 @@ def calibrate(
         network: who talks to whom.
         sample: `(problem, network, draws, seed) -> Dataset` such as `result.posterior`. By default
             `NearlyIndependent()`: D-ADMMS, tuned anew in every replication.
-        replications: how often; the band of a rank histogram narrows with the root of it.
-        draws: L; ranks are whole numbers from 0 to L.
+        replications: the number of data sets that are simulated; the relative width of the band
+            of a rank histogram falls with the square root of it.
+        draws: L, the draws per data set; ranks are whole numbers from 0 to L.
         seed: the same seed gives the same ranks.
-        file: a netCDF file that keeps the ranks as they are made. If it has some already, the run
-            goes on from there.
-        settings: what else made the ranks, for the file; a file with others is refused.
-        force: start anew, whatever the file has.
+        file: a netCDF file to which the ranks are written during the run. If it has some already,
+            the run continues with the next replication.
+        settings: what else the ranks depend on, saved in the file; a file with other settings is
+            refused.
+        force: begin at the first replication, even if the file has ranks.
         threads: replications at a time; by default one for each core, and at most 4.
         progress: a bar on a terminal, lines elsewhere; by default only on a terminal.
     """
@@ -121,21 +127,21 @@ def calibrate(
     check_count(0, seed=seed)
     if threads is not None:
         check_count(1, threads=threads)
-    kept = RankFile.open(file, {"draws": draws, "seed": seed, **(settings or {})}, force)
+    ranks = RankFile.open(file, {"draws": draws, "seed": seed, **(settings or {})}, force)
     replicate = Replicate(simulate, network, sample or NearlyIndependent(), draws, seed)
-    todo = range(len(kept), replications)
-    shown = progress_bar("calibrating", replications, progress, "replications", done=len(kept))
-    with kept, shown as report:
-        for ranks in _in_threads(replicate, todo, threads or _cores()):
-            kept.add(ranks)
+    todo = range(len(ranks), replications)
+    shown = progress_bar("calibrating", replications, progress, "replications", done=len(ranks))
+    with ranks, shown as report:
+        for found in _in_threads(replicate, todo, threads or _default_threads()):
+            ranks.add(found)
             if report is not None:
-                report(len(kept))
-    return Calibration(kept.ranks[:replications], draws)
+                report(len(ranks))
+    return Calibration(ranks.ranks[:replications], draws)
 
 
 @dataclass(frozen=True)
 class Replicate:
-    """One replication by its number."""
+    """Everything that a replication needs except its number; see `calibrate` for the fields."""
 
     simulate: Simulate
     network: Network
@@ -144,7 +150,7 @@ class Replicate:
     seed: int
 
     def __call__(self, index: int) -> xr.DataArray:
-        """The ranks of its true parameters, (agent, parameter)."""
+        """Simulate, sample and rank in one replication: ranks (agent, parameter)."""
         rng = np.random.default_rng([self.seed, index])
         try:
             truth, problem = self.simulate(rng)
@@ -155,12 +161,18 @@ class Replicate:
 
 
 def rank(truth: Mapping[str, Any], posterior: xr.Dataset, draws: int) -> xr.DataArray:
-    """Eq. (2) for every agent and every entry of the parameters, (agent, parameter)."""
+    """The rank, eq. (2), of every entry of the parameters at every agent, (agent, parameter).
+
+    Args:
+        truth: true parameters by name.
+        posterior: draws with the dimensions (chain, draw, agent, ...).
+        draws: the number of draws that there have to be, over all chains.
+    """
     posterior = without_derived(posterior, besides=truth)
     if set(truth) != set(map(str, posterior.data_vars)):
         raise ValueError(
             f"`simulate` names the parameters {sorted(truth)}, but the draws are of "
-            f"{sorted(map(str, posterior.data_vars))}."
+            f"{sorted(map(str, posterior.data_vars))}; give them the same names."
         )
     columns, labels = [], []
     for name, variable in posterior.data_vars.items():
@@ -175,11 +187,12 @@ def rank(truth: Mapping[str, Any], posterior: xr.Dataset, draws: int) -> xr.Data
     return xr.DataArray(np.hstack(columns), coordinates, name="rank")
 
 
-def _cores() -> int:
+def _default_threads() -> int:
+    """One thread for each core, up to `MOST_THREADS`."""
     return min(MOST_THREADS, os.cpu_count() or 1)
 
 
 def _in_threads(replicate: Replicate, todo: range, threads: int) -> Iterator[xr.DataArray]:
-    """The replications in order; those not yet begun are dropped when one fails."""
+    """The ranks of replications in order; once one fails, no further one is started."""
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(replicate, todo)

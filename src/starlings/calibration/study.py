@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 RUN_KEYS = ("burn_in", "precision", "exactness")
-"""The keys of [run] that say how to sample, and not how much."""
+"""The keys of the section [run] of a study that a calibration uses: how to sample, not how much."""
 
 
 def calibrate_study(
@@ -36,27 +36,31 @@ def calibrate_study(
     force: bool = False,
     progress: bool | None = None,
 ) -> tuple[Calibration, Path]:
-    """Calibrate the sampler of a study; the folder has the ranks, the figure and the table.
+    """Calibrate the sampler of a study, and write ranks, figure and table into a folder.
 
-    Of the study's [run] only `burn_in`, `precision` and `exactness` matter here. A folder with
-    some of the ranks goes on from there, if nothing has changed that would change them.
+    From the section [run] of the study only `burn_in`, `precision` and `exactness` are used. If the
+    folder has ranks already, the calibration continues with the next replication; a folder whose
+    ranks were made with other settings is refused.
 
     Args:
         path: the TOML file of the study.
         output: the folder; by default STUDY-calibration in the current one.
-        replications: how often.
-        draws: ranks are among that many.
+        replications: the number of data sets that are simulated.
+        draws: the number of draws per data set, among which the true values are ranked.
         thin: rounds from one draw to the next; see `NearlyIndependent`.
         seed: the same seed gives the same ranks.
-        force: start anew.
+        force: begin at the first replication, even if the folder has ranks.
         progress: a bar on a terminal, lines elsewhere; by default only on a terminal.
+
+    Returns:
+        The ranks with their tests, and the folder.
     """
     _check_plots()
     plan = Study.read(path)
     problem = plan.make_problem()
     network = plan.make_network(problem.sites)
-    kept = {name: plan.run.options[name] for name in RUN_KEYS if name in plan.run.options}
-    sample = NearlyIndependent(plan.make_sampler(), thin, **kept)
+    options = {name: plan.run.options[name] for name in RUN_KEYS if name in plan.run.options}
+    sample = NearlyIndependent(plan.make_sampler(), thin, **options)
     folder = Path(f"{plan.path.stem}-calibration") if output is None else Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     calibration = calibrate(
@@ -76,10 +80,10 @@ def calibrate_study(
 
 
 def print_report(calibration: Calibration, console: Console) -> None:
-    """The table of a calibration, and its verdict."""
+    """Print the table of a calibration and its verdict on a console of `rich`."""
     from rich.table import Table
 
-    table = Table(caption="of the agent that is worst in each column")
+    table = Table(caption="Each column has the value of the agent that is worst in it.")
     table.add_column("parameter", overflow="fold")
     headings = [f"{100 * level:g} % intervals cover" for level in INTERVALS]
     for heading in ("p-value", "at", *headings):
@@ -93,14 +97,14 @@ def print_report(calibration: Calibration, console: Console) -> None:
 
 
 def _check_plots() -> None:
-    """Better before the replications than after them."""
+    """Refuse a calibration without Matplotlib before the replications, not hours later."""
     check_installed("matplotlib", purpose="the figure of a calibration", extra="plots")
 
 
 def _settings(
     plan: Study, problem: Problem, network: Network, sample: NearlyIndependent
 ) -> dict[str, Any]:
-    """All that the ranks of a study depend on, for comparison with a later run."""
+    """Everything on which the ranks of a study depend, for comparison with a later run."""
     return {
         "model": dataclasses.asdict(plan.model),
         "data": _hash_of_covariates(problem),
@@ -110,6 +114,7 @@ def _settings(
 
 
 def _hash_of_covariates(problem: Problem) -> str:
+    """A hash of the sites and their covariates; outcomes are simulated, and do not matter."""
     digest = hashlib.sha256()
     for site, rows in problem.shards.items():
         digest.update(f"{site} {rows['x'].shape}".encode())
@@ -118,6 +123,7 @@ def _hash_of_covariates(problem: Problem) -> str:
 
 
 def _write(calibration: Calibration, folder: Path) -> None:
+    """Write the figure and the table of a calibration into a folder."""
     from starlings.calibration.figure import draw
     from starlings.results.plots import save_figure
 

@@ -1,4 +1,4 @@
-"""The rows of a regression: columns, outcomes and sites, checked, with or without an intercept."""
+"""The checked rows of a regression: covariates, outcomes and sites."""
 
 from __future__ import annotations
 
@@ -12,27 +12,37 @@ import pandas as pd
 
 from starlings.errors import ConstantColumnWarning
 from starlings.problem.columns import (
+    array_of_floats,
     as_floats,
     check_same_index,
-    described,
-    numbers_in,
+    faults_as_text,
     table_of_floats,
 )
 
 
 @dataclass(frozen=True)
 class Design:
-    """The rows of a regression: columns, outcomes and sites."""
+    """The checked rows of a regression, as finite numbers."""
 
     x: np.ndarray
+    """Covariates, (row, column), with the column of ones of an intercept if there is one."""
     y: np.ndarray
+    """Outcomes, (row,)."""
     sites: Sequence[Any]
+    """The label of the site of every row."""
     labels: tuple[str, ...] | None
-    """The names of the columns, where they have some."""
+    """The names of the columns of x; None if they have no names."""
 
     @classmethod
     def of(cls, X: Any, y: Any, sites: Sequence[Any], intercept: bool) -> Design:
-        """Checked, with a column of ones before the others if there is to be an intercept."""
+        """Check the rows of a regression, and convert them to numbers.
+
+        Args:
+            X: covariates (row, column), an array or a table.
+            y: one outcome for each row.
+            sites: the label of the site of each row.
+            intercept: whether to put a column of ones before those of `X`.
+        """
         x, outcome, labels = _numbers(X, y, sites, intercept)
         if not intercept:
             return cls(x, outcome, sites, labels)
@@ -40,7 +50,7 @@ class Design:
         for label in [labels[1 + k] for k in np.flatnonzero(np.ptp(x, axis=0) == 0)]:
             warnings.warn(
                 f"column {label!r} of `X` has one value in all rows, as the intercept has: the "
-                "data cannot tell them apart. Leave it out, or take intercept=False.",
+                "data cannot tell them apart. Leave the column out, or take intercept=False.",
                 ConstantColumnWarning,
                 stacklevel=4,  # the caller of the regression
             )
@@ -51,11 +61,13 @@ class Design:
 def _numbers(
     X: Any, y: Any, sites: Any, intercept: bool
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
-    """X and y as floats, and the names of the columns where X is a table."""
+    """X and y as floats, and the names of the columns of X if it is a table, or else None."""
     try:
         table, shape = X if isinstance(X, pd.DataFrame) else np.asarray(X), np.shape(y)
     except ValueError:
-        raise ValueError("`X` or `y` has rows of different lengths.") from None
+        raise ValueError(
+            "`X` or `y` has rows of different lengths; give every row the same number of entries."
+        ) from None
     if table.ndim != 2:
         raise ValueError(f"`X` must be a table of rows and columns, got shape {table.shape}.")
     if table.shape[1] == 0 and not intercept:
@@ -70,21 +82,22 @@ def _numbers(
     if isinstance(table, pd.DataFrame):
         x, faults = table_of_floats(table)
     else:
-        x, faults = numbers_in(table, "X")
+        x, faults = array_of_floats(table, "X")
     outcome, own = as_floats(y, "column 'y'")
     if faults := faults + own:
-        raise ValueError(f"`X` or `y` has {described(faults)}")
+        raise ValueError(f"`X` or `y` has {faults_as_text(faults)}")
     return x.astype(float, copy=False), outcome, labels
 
 
 def _labels(X: Any) -> tuple[str, ...] | None:
-    """The names of the columns of a table, which have to be different."""
+    """The names of the columns of a table, which have to be different; None if X is no table."""
     labels = tuple(str(column) for column in getattr(X, "columns", ()))
     _check_different(labels)
     return labels or None
 
 
 def _check_different(labels: tuple[str, ...]) -> None:
+    """Refuse names that two columns have."""
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise ValueError(

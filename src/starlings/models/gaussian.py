@@ -14,6 +14,10 @@ from starlings.problem.quadratic import Quadratic
 def gaussian(hessians: Any, linear: Any = None) -> Problem:
     """A Gaussian target by its local potentials f_i(x) = x'H_i x / 2 - b_i'x, for theory and tests.
 
+    Args:
+        hessians: H_i of every agent, (agents, dim, dim).
+        linear: b_i of every agent, (agents, dim); by default zero.
+
     >>> problem = gaussian([[[2.0]], [[3.0]]])
     >>> problem.potential([1.0])
     2.5
@@ -38,5 +42,5 @@ def local_quadratic(p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
 
 
 def flat_prior(p: dict[str, Any]) -> float:
-    """Log-density zero."""
+    """The log-density, zero everywhere, of an improper flat prior."""
     return 0.0

@@ -71,7 +71,7 @@ class Outcome(ABC):
 
 @dataclass(frozen=True)
 class Normal(Outcome):
-    """Eq. (1); sigma is a parameter unless the noise is known."""
+    """Normal outcomes, eq. (1), with a known standard deviation or the parameter `sigma`."""
 
     noise_std: float | None = None
     """Standard deviation of an outcome, in its units; None if it is the parameter `sigma`."""
@@ -87,12 +87,13 @@ class Normal(Outcome):
         return rng.normal(x @ p["beta"], self._sigma(p))
 
     def _sigma(self, p: dict[str, Any]) -> Any:
+        """The standard deviation of an outcome, known or a parameter."""
         return p["sigma"] if self.noise_std is None else self.noise_std
 
 
 @dataclass(frozen=True)
 class Bernoulli(LinearPredictorModel, Outcome):
-    """Eq. (2)."""
+    """Outcomes 0 or 1 with a logistic link, eq. (2)."""
 
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
         """y eta - log(1 + exp(eta)) and its two derivatives by eta."""
@@ -107,7 +108,7 @@ class Bernoulli(LinearPredictorModel, Outcome):
 
 @dataclass(frozen=True)
 class Poisson(LinearPredictorModel, Outcome):
-    """Eq. (3)."""
+    """Counts with a logarithmic link, eq. (3)."""
 
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
         """y eta - exp(eta) - log y! and its two derivatives by eta."""
@@ -127,9 +128,10 @@ class Poisson(LinearPredictorModel, Outcome):
 
 @dataclass(frozen=True)
 class StudentT(Outcome):
-    """Eq. (4), with the parameter `scale`."""
+    """Outcomes with the heavy tails of Student's t, eq. (4), and the parameter `scale`."""
 
     degrees_of_freedom: float
+    """The degrees of freedom of the t distribution, a number without unit; fewer, heavier tails."""
 
     def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
         """Log-density of the outcome of one row."""

@@ -129,6 +129,7 @@ def _regression(
 
 
 def _check_outcome(y: np.ndarray, valid: np.ndarray, wanted: str) -> None:
+    """Refuse outcomes of which some row is not `valid`, with what is `wanted` in words."""
     if not valid.all():
         row = int(np.argmin(valid))
         raise RowError(f"`y` must be {wanted}, got {y[row]:g}", row)

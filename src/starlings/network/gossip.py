@@ -55,7 +55,8 @@ class Gossip:
     def __post_init__(self) -> None:
         if self.network.num_edges == 0 and self.network.size > 1:
             raise ValueError(
-                "`network` must have edges: without them no sum over the agents can be formed."
+                "`network` must have edges, got none, and no sum over its agents can be formed: "
+                "add edges that connect them."
             )
         self.wiring = Wiring.of(self.network, np.float64)
         self.links = int(self.network.degrees.sum())

@@ -1,4 +1,8 @@
-"""Columns as finite numbers. All that is wrong with the columns of a table is told at once."""
+"""Columns of data as finite numbers, with one message for all faults of a table.
+
+A user who has to correct a table wants to know everything that is wrong with it at once. Functions
+of this file therefore return faults beside the numbers, and the caller raises one error for all.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-NUMBERS = "fiub"
-"""The kinds of NumPy's types that are real numbers."""
-DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period)
-MOST_TOLD = 30
-"""Columns that are named; of more, the number is told."""
-KINDS = {
+REAL_KINDS = "fiub"
+"""The codes (`dtype.kind`) of NumPy's types of real numbers: floats, integers, truth values."""
+DATE_TYPES = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    np.datetime64,
+    np.timedelta64,
+    pd.Period,
+)
+"""Types of dates, times and durations. They are refused, since their unit is not known."""
+MOST_COLUMNS = 30
+"""Number of columns that one sentence of a message names; of any further ones it has the number."""
+REMEDIES = {
     "missing": ("missing or infinite values", "drop or impute those rows"),
     "text": ("entries that are not numbers", "correct them, or code them as numbers"),
     "dates": (
@@ -25,128 +37,168 @@ KINDS = {
         "`(column - start) / pd.Timedelta(days=1)`",
     ),
 }
-"""What can be wrong with entries of a column, and what to do about it."""
+"""For each kind of fault: what is wrong with the entries, and what the user can do about it."""
 
 
 class Fault(NamedTuple):
-    """Entries of one column that are no finite numbers."""
+    """Entries of one column that are not finite numbers."""
 
     column: str
-    """As it is told, such as "column 'age'"."""
+    """The column as messages name it, such as "column 'age'"."""
     kind: str
-    """One of `KINDS`."""
+    """One of the keys of `REMEDIES`."""
     rows: np.ndarray
-    """Where, counted from 0."""
+    """The numbers of the rows with such entries, counted from 0."""
     example: Any = None
-    """The first entry, where it is worth telling."""
+    """The first of these entries; None if a message gains nothing from it."""
 
 
 class RowError(ValueError):
-    """One row is at fault; `row` counts from 0, and the message ends before it is named."""
+    """An error about one row, which a reader of files can raise again with the line of the file.
+
+    `text` is the message without the number of the row, and `row` that number, counted from 0.
+    """
 
     def __init__(self, text: str, row: int) -> None:
         super().__init__(f"{text} in row {row}; rows are counted from 0.")
         self.text, self.row = text, row
 
 
-def as_floats(column: Any, told: str) -> tuple[np.ndarray, list[Fault]]:
-    """A column of one dimension as floats, nan where an entry is none, and its faults."""
+def as_floats(column: Any, label: str) -> tuple[np.ndarray, list[Fault]]:
+    """Convert a column of one dimension to floats.
+
+    Args:
+        column: an array, a list or a pandas Series.
+        label: the column as messages name it, such as "column 'age'".
+
+    Returns:
+        The floats, which are nan where an entry is not a number, and the faults of the column.
+    """
     entries = np.asarray(column)
-    if _is_dates(column):
-        return np.full(len(entries), np.nan), [Fault(told, "dates", np.arange(len(entries)))]
-    values = entries if entries.dtype.kind in NUMBERS else _read_as_numbers(entries)
+    if _has_dates(column):
+        return np.full(len(entries), np.nan), [Fault(label, "dates", np.arange(len(entries)))]
+    values = entries if entries.dtype.kind in REAL_KINDS else _parsed(entries)
     values = values.astype(float, copy=False)
     is_missing = pd.isna(entries)
     missing = np.flatnonzero(is_missing | np.isinf(values))
-    faults = [Fault(told, "missing", missing)] if len(missing) else []
+    faults = [Fault(label, "missing", missing)] if len(missing) else []
     text = np.flatnonzero(np.isnan(values) & ~is_missing)
     if len(text):
-        faults.append(Fault(told, "text", text, entries[text[:1]].tolist()[0]))
+        faults.append(Fault(label, "text", text, entries[text[:1]].tolist()[0]))
     return values, faults
 
 
-def _is_dates(column: Any) -> bool:
+def _has_dates(column: Any) -> bool:
+    """Whether a column contains dates, times or durations."""
     kind = getattr(getattr(column, "dtype", None), "kind", "O")
     if kind != "O":
         return kind in "mM"
-    return any(isinstance(entry, DATES) and entry is not pd.NaT for entry in column)
+    return any(isinstance(entry, DATE_TYPES) and entry is not pd.NaT for entry in column)
 
 
-def _read_as_numbers(entries: np.ndarray) -> np.ndarray:
-    """Text that reads as a number is one, to the last bit as it was written."""
+def _parsed(entries: np.ndarray) -> np.ndarray:
+    """Entries as floats, nan where one is not a number.
+
+    Python reads the text, to the nearest float; the reader of pandas may be off by the last bit.
+    """
     found = pd.to_numeric(pd.Series(entries, dtype=object), errors="coerce")
     values = np.full(len(entries), np.nan)
-    if found.dtype.kind in NUMBERS:  # and not complex
+    if found.dtype.kind in REAL_KINDS:  # complex numbers are not
         is_number = found.notna().to_numpy()
         values[is_number] = [float(entry) for entry in entries[is_number]]
     return values
 
 
-def numbers_in(array: np.ndarray, name: str, owner: str = "") -> tuple[np.ndarray, list[Fault]]:
-    """An array of rows as finite numbers, and its faults by column: name[:, 0], name[:, 1], ..."""
-    if array.dtype.kind in NUMBERS and np.isfinite(array).all():
+def array_of_floats(
+    array: np.ndarray, name: str, owner: str = ""
+) -> tuple[np.ndarray, list[Fault]]:
+    """Convert an array with one entry per row along its first axis to numbers.
+
+    Args:
+        array: of any number of dimensions, at least one.
+        name: the name of the array; messages call its columns name[:, 0], name[:, 1], ...
+        owner: what messages add to the name of a column, such as " of site 'north'".
+
+    Returns:
+        The array itself if it has finite numbers only, or else floats; and the faults.
+    """
+    if array.dtype.kind in REAL_KINDS and np.isfinite(array).all():
         return array, []
     values, faults = np.empty(array.shape), []
-    for place in itertools.product(*map(range, array.shape[1:])):
-        column: tuple[Any, ...] = (slice(None), *place)
-        told = f"{name}[:, {', '.join(map(str, place))}]" if place else name
-        values[column], own = as_floats(array[column], f"column {told!r}{owner}")
+    for index in itertools.product(*map(range, array.shape[1:])):
+        column: tuple[Any, ...] = (slice(None), *index)
+        label = f"{name}[:, {', '.join(map(str, index))}]" if index else name
+        values[column], own = as_floats(array[column], f"column {label!r}{owner}")
         faults += own
     return values, faults
 
 
 def table_of_floats(table: pd.DataFrame) -> tuple[np.ndarray, list[Fault]]:
-    """A table as one array of floats, and the faults of its columns."""
+    """Convert a table to one array (row, column) of floats, beside the faults of its columns."""
     found = [as_floats(column, f"column {str(name)!r}") for name, column in table.items()]
     return np.stack([values for values, _ in found], 1), [f for _, own in found for f in own]
 
 
-class Places(NamedTuple):
-    """Where some rows are, as users count."""
+class RowNumbers(NamedTuple):
+    """Some rows, numbered as the user sees them."""
 
     unit: str
-    """"line" of a file, from 1, or "row", from 0."""
+    """"line" for lines of a file, counted from 1, or "row" for rows, counted from 0."""
     numbers: Sequence[int]
+    """One number for each of the rows."""
 
-    def described(self) -> list[str]:
-        """Such as "line 5"."""
+    def as_text(self) -> list[str]:
+        """Each row in words, such as "line 5"."""
         return [f"{self.unit} {number}" for number in self.numbers]
 
     @property
     def note(self) -> str:
-        """How rows are counted, where that has to be said."""
+        """A sentence on how rows are counted; empty for lines of a file, as editors count them."""
         return " Rows are counted from 0." if self.unit == "row" else ""
 
 
-def as_rows(rows: np.ndarray) -> Places:
-    """Rows of what was given in Python."""
-    return Places("row", rows.tolist())
+def numbered_from_zero(rows: np.ndarray) -> RowNumbers:
+    """Rows of data that a user gave in Python, where counting begins at 0."""
+    return RowNumbers("row", rows.tolist())
 
 
-def described(faults: Sequence[Fault], find: Callable[[np.ndarray], Places] = as_rows) -> str:
-    """All faults, at least one, in words; `find` says where rows are."""
-    places = find(np.array([fault.rows[0] for fault in faults]))
+def faults_as_text(
+    faults: Sequence[Fault], find: Callable[[np.ndarray], RowNumbers] = numbered_from_zero
+) -> str:
+    """All faults in sentences that follow "... has ", one sentence for each kind.
+
+    Args:
+        faults: at least one.
+        find: from the numbers of rows, counted from 0, to the numbers that the user sees.
+    """
+    first_rows = find(np.array([fault.rows[0] for fault in faults]))
     sentences = []
-    for kind, (what, remedy) in KINDS.items():
-        pairs = zip(faults, places.described(), strict=True)
-        told = [_one_fault(fault, place) for fault, place in pairs if fault.kind == kind]
-        more = [f"{len(told) - MOST_TOLD} more columns"] if len(told) > MOST_TOLD else []
-        sentences += [f"{what}: {', '.join(told[:MOST_TOLD] + more)}; {remedy}."] if told else []
-    return " It has ".join(sentences) + places.note
+    for kind, (what, remedy) in REMEDIES.items():
+        pairs = zip(faults, first_rows.as_text(), strict=True)
+        texts = [_fault_as_text(fault, row) for fault, row in pairs if fault.kind == kind]
+        more = [f"{len(texts) - MOST_COLUMNS} more columns"] if len(texts) > MOST_COLUMNS else []
+        named = ", ".join(texts[:MOST_COLUMNS] + more)
+        sentences += [f"{what}: {named}; {remedy}."] if texts else []
+    return " It has ".join(sentences) + first_rows.note
 
 
-def _one_fault(fault: Fault, place: str) -> str:
+def _fault_as_text(fault: Fault, first_row: str) -> str:
+    """The column, the number of rows, an example and the first row of a fault."""
     example = "" if fault.example is None else f"{reprlib.repr(fault.example)} in "
-    return f"{fault.column} in {counted(len(fault.rows), example + place)}"
+    return f"{fault.column} in {rows_as_text(len(fault.rows), example + first_row)}"
 
 
-def counted(rows: int, first: str) -> str:
-    """Such as "3 rows (first: line 5)" or "1 row (line 5)"."""
-    return f"1 row ({first})" if rows == 1 else f"{rows} rows (first: {first})"
+def rows_as_text(count: int, first: str) -> str:
+    """A number of rows and the first of them: "3 rows (first: line 5)" or "1 row (line 5)"."""
+    return f"1 row ({first})" if count == 1 else f"{count} rows (first: {first})"
 
 
 def check_same_index(columns: Mapping[str, Any]) -> None:
-    """Refuse pandas objects with different indexes: rows would be matched by position."""
+    """Refuse pandas objects with different indexes: rows would be matched by position.
+
+    Args:
+        columns: by the names that messages have for them.
+    """
     indexed = {
         name: column.index
         for name, column in columns.items()

@@ -1,15 +1,17 @@
 """Problems from NumPyro models.
 
-A model is run once with the first shard to find its latent sites (the parameters, with their
-supports), its observed sites and its deterministic sites. With the latents fixed, the trace of the
-model on any rows gives
+A "site" of NumPyro is a named statement of a model, not a place with data. A model is run once on
+the rows of the first place to find its latent sites (the parameters, with their supports), its
+observed sites and its deterministic sites. With values for the latent sites, the trace of the model
+on any rows gives
 
     log p(rows | z)  one value per row, from the observed sites            (1)
     log p(z)         from the latent sites, plus log |det dT/dz|           (2)
 
-so the prior is split, and shards padded and minibatched, exactly as for any other problem.
-Deterministic sites are kept with the draws, unless they depend on the rows, of which every agent
-has its own. `numpyro.handlers.scope` gives names with a slash, `a/b`, which become `a.b`.
+so that the prior is divided among the agents, and rows are padded and minibatched, exactly as for
+any other problem. Deterministic sites are saved with the draws, unless they depend on the rows:
+agents have different rows, and would have different values. `numpyro.handlers.scope` gives names
+with a slash, `a/b`, which become `a.b`, since groups of netCDF files are separated by slashes.
 """
 
 from __future__ import annotations
@@ -32,36 +34,56 @@ from starlings.problem.report import Report, Values
 from starlings.problem.shards import Rows, check_shards, count_rows
 
 Sites = dict[str, Any]
-"""Of a trace, by name."""
-TRIED_DRAWS = 3
-"""At which deterministic sites are compared on different rows."""
+"""The sites of a trace by name, each as NumPyro's dictionary of its properties."""
+NUM_TRIALS = 3
+"""Number of random parameter values at which deterministic sites are compared on different rows."""
 
 
 def problem_from_numpyro(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> Problem:
-    """See `Problem.from_numpyro`."""
+    """The problem of a NumPyro model on the rows of every place; see `Problem.from_numpyro`."""
     checked = check_shards(shards)
     first = next(iter(checked.values()))
     sites = _sampled(_trace(model, first))
-    latent = [site for site in sites.values() if not site["is_observed"]]
-    blocks = {_name(site): _parameter(site) for site in latent}
-    if len(blocks) < len(latent):
-        raise ValueError(
-            f"latent sites read alike with `.` for `/`: {[s['name'] for s in latent]}."
-        )
-    if not blocks:
-        raise ValueError("the model has no latent sites: there is nothing to infer.")
+    blocks = _parameters(sites)
     _check_sites(model, checked, sites)
-    split = Densities(model, Parameters(blocks), {c: v[:1] for c, v in first.items()})
+    split = SplitDensity(model, Parameters(blocks), {c: v[:1] for c, v in first.items()})
     problem = Problem.from_flat(split.log_likelihoods, split.log_prior, split.parameters, checked)
     check_likelihood(split.log_likelihoods, problem.dim, first, blocks)
     check_prior(split.log_prior, problem.dim, blocks)
-    if kept := _without_rows(model, checked):
-        problem = problem.with_report(Report(lambda values: {**values, **split.kept(values, kept)}))
+    if names := _independent_of_rows(model, checked):
+        problem = problem.with_report(Report(lambda p: {**p, **split.deterministic(p, names)}))
     return problem.with_description(kind="numpyro", model=getattr(model, "__name__", str(model)))
 
 
-class Densities:
-    """The two halves of a model's log-density, as functions of the flat vector z."""
+def _parameters(sites: Sites) -> dict[str, Parameter]:
+    """The parameters of a model by their names in results, one for each latent site."""
+    latent = [site for site in sites.values() if not site["is_observed"]]
+    if len(latent) == len(sites):
+        raise ValueError(
+            "the model has no observed sites, so that no rows enter it; pass `obs=` to a "
+            "`numpyro.sample`."
+        )
+    if not latent:
+        raise ValueError(
+            "the model has no latent sites, so there is nothing to infer; add a `numpyro.sample`."
+        )
+    blocks = {_name(site): _parameter(site) for site in latent}
+    if len(blocks) < len(latent):
+        raise ValueError(
+            "latent sites of the model have the same name once `/` is replaced by `.`: "
+            f"{[site['name'] for site in latent]}; rename one."
+        )
+    return blocks
+
+
+class SplitDensity:
+    """The likelihood and the prior of a model, each as a function of the flat vector z.
+
+    Args:
+        model: a NumPyro model whose arguments are columns of rows.
+        parameters: its latent sites.
+        any_row: one row, on which the model is run for its prior, which needs none.
+    """
 
     def __init__(self, model: Callable[..., Any], parameters: Parameters, any_row: Rows) -> None:
         self.model = model
@@ -69,32 +91,39 @@ class Densities:
         self.any_row = any_row
 
     def log_likelihoods(self, z: jax.Array, rows: Rows) -> jax.Array:
-        """Eq. (1)."""
+        """Eq. (1): the log-likelihood of every row, (row,)."""
         sites = self._sites(rows, self.parameters.constrain(z)).values()
         observed = [_log_probability(site) for site in sites if site["is_observed"]]
-        return sum(term.reshape(count_rows(rows), -1).sum(axis=1) for term in observed)
+        by_row = [term.reshape(count_rows(rows), -1).sum(axis=1) for term in observed]
+        return sum(by_row, start=jnp.zeros(count_rows(rows), z.dtype))
 
     def log_prior(self, z: jax.Array) -> jax.Array:
-        """Eq. (2)."""
+        """Eq. (2): the log-density of z under the prior."""
         sites = self._sites(self.any_row, self.parameters.constrain(z)).values()
         latent = [jnp.sum(_log_probability(site)) for site in sites if not site["is_observed"]]
-        return sum(latent) + self.parameters.log_determinant(z)
+        return sum(latent, start=jnp.zeros((), z.dtype)) + self.parameters.log_determinant(z)
 
-    def kept(self, values: Values, names: list[str]) -> Values:
-        """The deterministic sites with these names."""
-        trace = _trace(self.model, self.any_row, values)
-        return {name: jnp.asarray(site["value"]) for name, site in _named(trace, names).items()}
+    def deterministic(self, values: Values, names: list[str]) -> Values:
+        """The values of the deterministic sites with these names, at constrained parameters."""
+        sites = _deterministic(_trace(self.model, self.any_row, values))
+        return {name: jnp.asarray(sites[name]["value"]) for name in names}
 
     def _sites(self, rows: Rows, values: Values) -> Sites:
+        """The latent and the observed sites of a run on these rows, at these parameters."""
         return _sampled(_trace(self.model, rows, values))
 
 
 def _trace(
     model: Callable[..., Any], rows: Rows, values: Values | None = None, seed: int = 0
 ) -> Sites:
-    """All sites of a run, with latents given by our names, or else drawn from around zero.
+    """All sites of one run of a model.
 
-    They are not drawn from the prior, which may be improper.
+    Args:
+        model: a NumPyro model.
+        rows: its arguments by name.
+        values: of the latent sites, by their names in results. By default they are drawn
+            uniformly near 0 in unconstrained space, and not from the prior, which may be improper.
+        seed: of those draws.
     """
     choose = init_to_uniform if values is None else lambda site: values.get(_name(site))
     seeded = handlers.seed(model, jax.random.key(seed))
@@ -102,31 +131,33 @@ def _trace(
 
 
 def _sampled(trace: Sites) -> Sites:
+    """The latent and the observed sites of a trace."""
     return {name: site for name, site in trace.items() if site["type"] == "sample"}
 
 
-def _named(trace: Sites, names: list[str] | None = None) -> Sites:
-    """The deterministic sites by the names that we give them; all, or some."""
-    found = {_name(site): site for site in trace.values() if site["type"] == "deterministic"}
-    return found if names is None else {name: found[name] for name in names}
+def _deterministic(trace: Sites) -> Sites:
+    """The deterministic sites of a trace, by their names in results."""
+    return {_name(site): site for site in trace.values() if site["type"] == "deterministic"}
 
 
 def _name(site: Any) -> str:
-    """The name of a site as results have it."""
+    """The name of a site in results, where `.` replaces `/`."""
     return site["name"].replace("/", ".")
 
 
-def _log_probability(site):
+def _log_probability(site: Any) -> jax.Array:
+    """The log-density of a site at its value, in the shape of its batch."""
     density = site["fn"].log_prob(site["value"])
     return density if site["scale"] is None else site["scale"] * density
 
 
-def _parameter(site) -> Parameter:
+def _parameter(site: Any) -> Parameter:
+    """The parameter of a latent site, with NumPyro's map from unconstrained space."""
     if site["fn"].support.is_discrete:
         raise ValueError(
-            f"latent site {site['name']!r} is discrete ({type(site['fn']).__name__}), but samplers "
-            "here move in continuous space: sum it out of the model, such as by a mixture "
-            "(`numpyro.distributions.MixtureSameFamily`)."
+            f"latent site {site['name']!r} is discrete ({type(site['fn']).__name__}), but all "
+            "samplers here need continuous parameters: sum it out of the model, such as by a "
+            "mixture (`numpyro.distributions.MixtureSameFamily`)."
         )
     try:
         transform = biject_to(site["fn"].support)
@@ -139,8 +170,8 @@ def _parameter(site) -> Parameter:
     return Parameter(shape, transform=transform, free_shape=tuple(transform.inverse_shape(shape)))
 
 
-def _check_sites(model, shards: Mapping[str, Rows], sites: Sites) -> None:
-    """Latents must not depend on the number of rows; observed sites must have one value per row."""
+def _check_sites(model: Callable[..., Any], shards: Mapping[str, Rows], sites: Sites) -> None:
+    """Refuse latent sites that grow with the rows, and observed sites without a value per row."""
     first_name, first = next(iter(shards.items()))
     twice = {column: np.concatenate([values, values]) for column, values in first.items()}
     for site_name, rows in {**shards, f"{first_name}, taken twice": twice}.items():
@@ -153,31 +184,35 @@ def _check_sites(model, shards: Mapping[str, Rows], sites: Sites) -> None:
                     raise ValueError(
                         f"observed site {name!r} must have one log-probability for each of the "
                         f"{count} rows of {site_name!r}, got shape {found}. (A factor of the prior "
-                        "belongs into a distribution of a latent site.)"
+                        "belongs into the distribution of a latent site.)"
                     )
             elif shape != tuple(np.shape(sites[name]["value"])):
                 raise ValueError(
-                    f"latent site {name!r} has shape {shape} at {site_name!r} and another "
-                    "elsewhere: a latent variable may not grow with the rows."
+                    f"latent site {name!r} has shape {shape} for the rows of {site_name!r} and "
+                    "another for other rows: a latent variable may not grow with the rows."
                 )
 
 
-def _without_rows(model: Callable[..., Any], shards: Mapping[str, Rows]) -> list[str]:
-    """The deterministic sites that are the same whatever the rows, and a warning of the others."""
+def _independent_of_rows(model: Callable[..., Any], shards: Mapping[str, Rows]) -> list[str]:
+    """The deterministic sites that are equal on all rows; a warning names each other one.
+
+    They are compared on the rows of every place, and on the last row of every place.
+    """
     some = [*shards.values(), *({c: v[-1:] for c, v in rows.items()} for rows in shards.values())]
-    varying, names = set(), list(_named(_trace(model, some[0])))
-    for seed in range(TRIED_DRAWS) if names else ():
-        runs = [_named(_trace(model, rows, seed=seed)) for rows in some]
+    varying, names = set(), list(_deterministic(_trace(model, some[0])))
+    for seed in range(NUM_TRIALS) if names else ():
+        runs = [_deterministic(_trace(model, rows, seed=seed)) for rows in some]
         varying |= {name for name in names if not _all_equal(run[name]["value"] for run in runs)}
     for name in sorted(varying):
         warnings.warn(
-            f"the deterministic site {name!r} depends on the rows, of which every agent has its "
-            "own; it is not kept with the draws.",
+            f"the deterministic site {name!r} depends on the rows, which differ between agents; "
+            "it is not saved with the draws.",
             stacklevel=4,
         )
     return [name for name in names if name not in varying]
 
 
 def _all_equal(values: Iterable[Any]) -> bool:
-    first, *others = (np.asarray(value, float) for value in values)
-    return all(np.array_equal(first, other, equal_nan=True) for other in others)
+    """Whether arrays are equal, with nan equal to nan."""
+    first, *rest = (np.asarray(value, float) for value in values)
+    return all(np.array_equal(first, other, equal_nan=True) for other in rest)

@@ -71,6 +71,7 @@ def named_values(
 def _named_values(
     parameters: Parameters, report: Report | None, frame: Frame | None, z: jax.Array
 ) -> dict[str, jax.Array]:
+    """The values by name at flat vectors z (point, dim) in the coordinates of a frame."""
     if frame is not None:
         z = frame.centre + jax.vmap(functools.partial(times, frame.scale))(z)
 

@@ -1,6 +1,6 @@
-"""Rows divided among sites: splitting by label, checking, padding.
+"""The rows of every site: split by label, checked, and padded to one length.
 
-The rows of one site are a mapping of column names to arrays with one entry per row.
+The rows of one site (its shard) are a mapping of column names to arrays with one entry per row.
 """
 
 from __future__ import annotations
@@ -14,20 +14,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from starlings.problem.columns import Fault, check_same_index, described, numbers_in
+from starlings.problem.columns import Fault, array_of_floats, check_same_index, faults_as_text
 
 Rows = dict[str, Any]
+"""Arrays by the name of a column, with one entry per row along the first axis."""
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-"""A name that is sorted as a number."""
+"""Names of sites that look like this are sorted as numbers, so that "2" is before "10"."""
 SIGNIFICANT_BITS = 4
+"""Number of leading bits that a padded number of rows may have other than 0: few enough that sites
+of nearly the same size get one length, and enough that at most an eighth is padding."""
 
 
 def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
-    """Split columns of rows by a label per row, in the order of `in_order`."""
+    """Split columns by the label of each row.
+
+    Args:
+        rows: the columns of all sites together.
+        sites: one label per row, all text or all numbers.
+
+    Returns:
+        The rows by the name of the site, with the names sorted by `in_order`.
+    """
     # Without a type of its own a list such as [1, "a"] would become text, and None a name.
     labels = np.asarray(sites, None if hasattr(sites, "dtype") else object)
     if labels.ndim != 1:
-        raise ValueError(f"`sites` must be one label per row, got an array of {labels.ndim} dims.")
+        raise ValueError(
+            f"`sites` must be one label per row, got an array of {labels.ndim} dimensions."
+        )
     if not all(map(pd.api.types.is_hashable, labels)):
         raise ValueError("`sites` must be one label per row, a text or a number.")
     for name, column in rows.items():
@@ -43,10 +56,11 @@ def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
 
 
 def site_names(labels: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The names of the sites, in order, and the number of each row's among them.
+    """The names of the sites, sorted, and for each row the index of its site among them.
 
-    A name is a label as text, without white space around it; floats that are all whole are whole
-    numbers. Labels that mix numbers and text are refused: 1 and "1" would be one site.
+    A name is a label as text, without white space around it. If all labels are whole numbers, such
+    as 1.0, the names are written without a fraction. Labels that mix numbers and text are refused:
+    1 and "1" would be one site.
     """
     if np.any(missing := lacks_label(labels)):
         row = int(np.argmax(missing))
@@ -58,25 +72,30 @@ def site_names(labels: np.ndarray) -> tuple[list[str], np.ndarray]:
     are_whole = all(_kind(label) == "number" and float(label).is_integer() for label in unique)
     found = [str(int(label) if are_whole else label).strip() for label in unique]
     names = in_order(set(found))
-    place = {name: k for k, name in enumerate(names)}
-    return names, np.array([place[name] for name in found], int)[numbers]
+    index = {name: k for k, name in enumerate(names)}
+    return names, np.array([index[name] for name in found], int)[numbers]
 
 
 def lacks_label(labels: np.ndarray) -> np.ndarray:
-    """Of each row, whether its label is missing, infinite or blank."""
+    """Whether the label of each row is missing, infinite or blank, (row,)."""
     numbers, unique = pd.factorize(labels)
     lacking = [not str(label).strip() or label in (np.inf, -np.inf) for label in unique]
-    return np.array([*lacking, True])[numbers]  # the last for number -1, a missing label
+    return np.array([*lacking, True])[numbers]  # pandas gives a missing label the number -1
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names sorted, as numbers if they all are: "2" is before "10"."""
+    """Names sorted as numbers if all are numbers, so that "2" is before "10", or else as text."""
     names = sorted(names)
     return sorted(names, key=float) if all(map(NUMBER.fullmatch, names)) else names
 
 
 def check_one_kind(subject: str, labels: Iterable[Any]) -> None:
-    """Refuse labels of sites that are not all text or all numbers, such as 1 and "1"."""
+    """Refuse labels of sites that are not all text or all numbers, such as 1 and "1".
+
+    Args:
+        subject: the argument with the labels, as messages name it, such as "`sites`".
+        labels: one of each kind is enough.
+    """
     first: dict[str, Any] = {}
     for label in labels:
         first.setdefault(_kind(label), label)
@@ -93,12 +112,20 @@ def check_one_kind(subject: str, labels: Iterable[Any]) -> None:
 
 
 def _kind(label: Any) -> str:
+    """The kind of a label: "text", "bytes", "truth", "number" or "other"."""
     kinds: dict[str, Any] = {"text": str, "bytes": bytes, "truth": (bool, np.bool_), "number": Real}
     return next((kind for kind, types in kinds.items() if isinstance(label, types)), "other")
 
 
 def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]:
-    """The shards as arrays by site name; all missing values and text in them are told at once."""
+    """Check the rows of all sites, and convert them to arrays of finite numbers.
+
+    Args:
+        shards: the rows by site, or a sequence whose sites get the names "0", "1", ...
+
+    Returns:
+        The rows by the name of the site. One error names all missing values and all text.
+    """
     if not isinstance(shards, (Mapping, Sequence)):
         raise TypeError(f"`shards` must map sites to rows, got {type(shards).__name__}.")
     items = dict(shards.items() if isinstance(shards, Mapping) else enumerate(shards))
@@ -115,6 +142,7 @@ def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]
 
 
 def _as_arrays(site: str, rows: Any) -> Rows:
+    """The columns of one site as NumPy arrays."""
     if not isinstance(rows, Mapping):
         raise TypeError(
             f"the shard of site {site!r} must map column names to arrays, "
@@ -128,20 +156,23 @@ def _as_arrays(site: str, rows: Any) -> Rows:
 
 
 def _check_same_columns(shards: Mapping[str, Rows]) -> None:
+    """Refuse sites whose columns differ in name or in the shape of an entry."""
     columns = _row_shapes(next(iter(shards.values())))
     for site, rows in shards.items():
         if _row_shapes(rows) != columns:
             raise ValueError(
                 f"site {site!r} has columns (with the shape of a row) {_row_shapes(rows)}, "
-                f"the first site {columns}."
+                f"the first site {columns}; all sites must have the same."
             )
 
 
 def _row_shapes(rows: Rows) -> dict[str, tuple[int, ...]]:
+    """The shape of one entry of every column; () for a column of numbers."""
     return {name: column.shape[1:] for name, column in rows.items()}
 
 
 def _check_lengths(site: str, rows: Rows) -> None:
+    """Refuse a site without rows, or with columns that differ in their number of rows."""
     single = [name for name, column in rows.items() if column.ndim == 0]
     if single:
         raise ValueError(
@@ -157,47 +188,52 @@ def _check_lengths(site: str, rows: Rows) -> None:
 
 
 def _as_numbers(shards: Mapping[str, Rows]) -> dict[str, Rows]:
-    """The same shards, of finite numbers only."""
+    """The rows of all sites as numbers, if all entries are finite; or one error for all sites."""
     found: dict[str, Rows] = {}
     faults: list[Fault] = []
     for site, rows in shards.items():
         found[site] = {}
         for name, array in rows.items():
-            found[site][name], own = numbers_in(array, name, f" of site {site!r}")
+            found[site][name], own = array_of_floats(array, name, f" of site {site!r}")
             faults += own
     if faults:
-        raise ValueError(f"`shards` has {described(faults)}")
+        raise ValueError(f"`shards` has {faults_as_text(faults)}")
     return found
 
 
 def count_rows(rows: Rows) -> int:
-    """The number of rows of one shard."""
+    """The number of rows of one site."""
     return len(next(iter(rows.values())))
 
 
 def stacked(shards: Sequence[Rows]) -> tuple[Rows, np.ndarray]:
-    """All shards as columns (site, row, ...), and the weights (site, row) of their rows.
+    """The rows of all sites as columns (site, row, ...), and the weight (site, row) of every row.
 
-    Shards are padded to one length with their own first row, a valid row of weight zero. The length
-    is rounded up (see `rounded`), so that data sets of nearly the same size share a compiled loop.
+    Sites are padded to one number of rows with copies of their own first row, on which every
+    likelihood can be evaluated, at weight 0; all other rows have weight 1. That number is rounded
+    up (see `padded_length`), so that data of nearly the same size share a compiled loop.
     """
     counts = np.array([count_rows(rows) for rows in shards])
     first = np.cumsum(counts) - counts
-    row = np.arange(rounded(int(counts.max())))
+    row = np.arange(padded_length(int(counts.max())))
     is_own = row < counts[:, None]
-    places = first[:, None] + np.where(is_own, row, 0)
+    source = first[:, None] + np.where(is_own, row, 0)
     columns = {name: np.concatenate([rows[name] for rows in shards]) for name in shards[0]}
-    return {name: column[places] for name, column in columns.items()}, is_own.astype(float)
+    return {name: column[source] for name, column in columns.items()}, is_own.astype(float)
 
 
-def rounded(length: int) -> int:
-    """The next length with at most four significant bits: an eighth too long at most."""
+def padded_length(length: int) -> int:
+    """A number of rows rounded up to at most `SIGNIFICANT_BITS` leading bits other than 0.
+
+    >>> [padded_length(rows) for rows in (7, 16, 17, 50, 1000)]
+    [7, 16, 18, 52, 1024]
+    """
     unit = 1 << max(0, length.bit_length() - SIGNIFICANT_BITS)
     return -(-length // unit) * unit
 
 
 def digest(rows: Mapping[str, np.ndarray]) -> int:
-    """A number for the rows of one site."""
+    """A checksum of the rows of one site: names, shapes, types and entries of its columns."""
     value = 0
     for name in sorted(rows):
         array = np.ascontiguousarray(rows[name])

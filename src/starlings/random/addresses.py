@@ -1,13 +1,13 @@
-"""Noise that is addressed, not streamed.
+"""Random numbers by address: chain, agent and round say which numbers, and no key is stored.
 
-Every random number of a run has an address, from which any runtime, on any number of machines and
-after any restart, draws it again:
+From the address of a random number any runtime, on any number of machines and after any restart,
+draws it again:
 
     private noise of an agent    fold_in(fold_in(fold_in(root, chain), 1 + agent), round)   (1)
     noise that all agents share  fold_in(fold_in(fold_in(root, chain), 0), round)           (2)
 
-Round 0 is the start; round k makes the k-th iterate. Each round has two streams, Gaussian noise
-and everything else (minibatches, initial velocities), at 2 k and 2 k + 1.
+Round 0 is the start; round k makes the k-th iterate. Each round k has two keys, folded in as the
+numbers 2 k for Gaussian noise and 2 k + 1 for everything else (minibatches, initial velocities).
 """
 
 from __future__ import annotations
@@ -22,53 +22,66 @@ from starlings.random._threefry import THREEFRY, folded
 
 
 class Drawn(NamedTuple):
-    """Noise of a round that is there already: (dim,) for one agent; None where it is not."""
+    """Gaussian noise of a round that a runtime has drawn beforehand, (dim,) for one agent."""
 
     shared: Any = None
+    """The noise of eq. (2); None if it was not drawn."""
     private: Any = None
+    """The noise of eq. (1); None if it was not drawn."""
 
 
 class Round(NamedTuple):
-    """One round as one agent sees it: its number, and the keys that hold for the whole run."""
+    """One round as one agent sees it: the number of the round, and keys for its random numbers."""
 
     index: Any
+    """The number of the round; 0 is the start."""
     agent_key: jax.Array
+    """The key of this agent and chain, eq. (1) before the round is folded in."""
     network_key: jax.Array
+    """The key that all agents of the chain share, eq. (2) before the round is folded in."""
     drawn: Drawn = Drawn()
-    """What a runtime has drawn ahead."""
+    """Noise that a runtime has drawn beforehand; it equals what would be drawn here."""
 
     def private_noise(self, like: Any) -> jax.Array:
-        """Standard normal numbers that only this agent draws, eq. (1)."""
-        if _serves(self.drawn.private, like):
+        """Standard normal numbers that only this agent draws, eq. (1), in the shape of `like`."""
+        if _fits(self.drawn.private, like):
             return self.drawn.private
         return jax.random.normal(self._noise_key(self.agent_key), like.shape, like.dtype)
 
     def shared_noise(self, like: Any) -> jax.Array:
-        """Standard normal numbers that are the same at every agent, eq. (2)."""
-        if _serves(self.drawn.shared, like):
+        """Standard normal numbers equal at all agents, eq. (2), in the shape of `like`."""
+        if _fits(self.drawn.shared, like):
             return self.drawn.shared
         return jax.random.normal(self._noise_key(self.network_key), like.shape, like.dtype)
 
     def batch_key(self) -> jax.Array:
-        """A key of this agent's own for whatever is not Gaussian noise."""
+        """A key that only this agent has, for random numbers other than Gaussian noise."""
         return jax.random.fold_in(self.agent_key, 2 * self.index + 1)
 
     def shared_key(self) -> jax.Array:
-        """A key that is the same at every agent for whatever is not Gaussian noise."""
+        """A key that is equal at all agents, for random numbers other than Gaussian noise."""
         return jax.random.fold_in(self.network_key, 2 * self.index + 1)
 
-    def _noise_key(self, key):
+    def _noise_key(self, key: jax.Array) -> jax.Array:
+        """The key of the Gaussian noise of this round."""
         return jax.random.fold_in(key, 2 * self.index)
 
 
-def _serves(drawn: Any, like: Any) -> bool:
+def _fits(drawn: Any, like: Any) -> bool:
+    """Whether noise was drawn beforehand, in the wanted shape and type."""
     return drawn is not None and (drawn.shape, drawn.dtype) == (like.shape, like.dtype)
 
 
 def chain_keys(seed: int, chains: int, agents: Any) -> tuple[jax.Array, jax.Array]:
-    """The keys of eqs. (1) and (2) short of the round: (chains, agents) and (chains,).
+    """The keys of eqs. (1) and (2) before the round is folded in.
 
-    `agents` is how many there are, or the numbers of some of them.
+    Args:
+        seed: the seed of the run, which gives the root.
+        chains: the number of chains.
+        agents: the number of agents, or the indices of some of them.
+
+    Returns:
+        The keys of the agents, (chains, agents), and those that agents share, (chains,).
     """
     numbers = np.arange(agents) if np.ndim(agents) == 0 else np.asarray(agents)
     root = np.asarray(jax.random.key_data(jax.random.key(seed, impl=THREEFRY)))

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.problem.agent import Agent
-from starlings.problem.shards import rounded
+from starlings.problem.shards import padded_length
 from starlings.pytrees import pytree
 
 WORTHWHILE = 0.25
@@ -86,7 +86,9 @@ def grouped(agents: Agent) -> Agents:
         return Stack(agents)
     members = np.split(order, starts[1:])
     return Groups(
-        stacks=tuple(_cut(agents, group, rounded(int(counts[group[0]]))) for group in members),
+        stacks=tuple(
+            _cut(agents, group, padded_length(int(counts[group[0]]))) for group in members
+        ),
         members=tuple(jnp.asarray(group, jnp.int32) for group in members),
         order=jnp.asarray(np.argsort(order), jnp.int32),
     )

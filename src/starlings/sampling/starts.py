@@ -67,5 +67,6 @@ def _standard_normal(like: Any, in_common: bool, keys: Any) -> jax.Array:
 
 
 def _shape_or_type(value: Any) -> str:
+    """The shape of an array, or the type of anything else, in words."""
     shape = getattr(value, "shape", None)
     return type(value).__name__ if shape is None else f"shape {shape}"

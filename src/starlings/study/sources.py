@@ -91,7 +91,7 @@ class SiteFile:
     def place(self, site: str, row: int) -> str:
         """The line, the file and the site of a row."""
         return (
-            f"{find_rows(self.path, np.array([row])).described()[0]} of {self.path} (site {site!r})"
+            f"{find_rows(self.path, np.array([row])).as_text()[0]} of {self.path} (site {site!r})"
         )
 
 
@@ -122,7 +122,7 @@ class SiteFolder:
     def place(self, site: str, row: int) -> str:
         """The line and the file of a row."""
         file = self._files()[site]
-        return f"{find_rows(file, np.array([row])).described()[0]} of {file}"
+        return f"{find_rows(file, np.array([row])).as_text()[0]} of {file}"
 
     def _files(self) -> dict[str, Path]:
         if not self.path.is_dir():

@@ -14,7 +14,13 @@ import numpy as np
 import pandas as pd
 
 from starlings.errors import nearest
-from starlings.problem.columns import Places, as_floats, as_rows, counted, described
+from starlings.problem.columns import (
+    RowNumbers,
+    as_floats,
+    faults_as_text,
+    numbered_from_zero,
+    rows_as_text,
+)
 from starlings.problem.shards import lacks_label
 from starlings.study.csv_files import check_rows, header, lines_of
 from starlings.system.extras import import_extra
@@ -91,10 +97,10 @@ def read_labels(path: str | Path, column: str) -> np.ndarray:
     missing = np.flatnonzero(lacks_label(labels))
     if len(missing):
         first = find_rows(source, missing[:1])
+        rows = rows_as_text(len(missing), first.as_text()[0])
         raise ValueError(
-            f"{source} names no site in column {column!r} in "
-            f"{counted(len(missing), first.described()[0])}; label or drop them. An entry such as "
-            f"NA names none.{first.note}"
+            f"{source} names no site in column {column!r} in {rows}; label or drop them. An entry "
+            f"such as NA names none.{first.note}"
         )
     return labels
 
@@ -114,10 +120,12 @@ def column_names(path: str | Path) -> list[str]:
     return header(source) if _is_csv(source) else _parquet(source).schema_arrow.names
 
 
-def find_rows(path: str | Path, rows: np.ndarray) -> Places:
+def find_rows(path: str | Path, rows: np.ndarray) -> RowNumbers:
     """The lines or rows of a file, as error messages name them, of rows numbered from 0."""
     source = Path(path)
-    return Places("line", lines_of(source, rows)) if _is_csv(source) else as_rows(rows)
+    return (
+        RowNumbers("line", lines_of(source, rows)) if _is_csv(source) else numbered_from_zero(rows)
+    )
 
 
 def is_table(path: Path) -> bool:
@@ -221,6 +229,6 @@ def numeric_columns(
         faults += own
     if faults:
         rows = frame.index.to_numpy()
-        text = described(faults, lambda places: find_rows(source, rows[places]))
+        text = faults_as_text(faults, lambda found: find_rows(source, rows[found]))
         raise ColumnError(f"{source} has {text}")
     return pd.DataFrame(values, index=frame.index)

@@ -107,6 +107,7 @@ def _cadmm_law(s: Stacked, sampler: CADMM) -> Law:
 
 @register_law(DSGLD)
 def _dsgld_law(s: Stacked, sampler: DSGLD) -> Law:
+    """Eq. (3)."""
     eta = float(sampler.step_size)
     kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
     step = Recursion(s.lift(s.W) - eta * s.H, eta * s.b, kick)  # (3)
@@ -115,6 +116,7 @@ def _dsgld_law(s: Stacked, sampler: DSGLD) -> Law:
 
 @register_law(DSGHMC)
 def _dsghmc_law(s: Stacked, sampler: DSGHMC) -> Law:
+    """Eq. (4)."""
     eta, gamma = float(sampler.step_size), float(sampler.friction)
     eye = np.eye(len(s.b))
     x_to_v, v_to_v = -eta * s.H, (1 - eta * gamma) * eye  # (4)
@@ -127,6 +129,7 @@ def _dsghmc_law(s: Stacked, sampler: DSGHMC) -> Law:
 
 @register_law(DULA)
 def _dula_law(s: Stacked, sampler: DULA) -> Law:
+    """Eq. (5), with step sizes that may change from round to round."""
     size = s.shape[0]
     L, eye, noise = s.lift(s.laplacian), np.eye(len(s.b)), _unit_noise(s, sampler)
 
