@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import starlings as st
@@ -51,6 +52,7 @@ def test_the_sampler_of_the_page_runs(sampler_page):
     assert numbers[1::2] == pytest.approx([-0.5] * 3, abs=0.5)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_run(sampler_page):
     folder, commands = sampler_page
     assert [command.split()[0] for command in commands] == ["pytest", "pytest", *["starlings"] * 2]
@@ -73,3 +75,25 @@ def test_the_page_tunes_its_sampler(sampler_page):
     (folder / "tuned.toml").write_text(tuned, encoding="utf-8")
     run("starlings sample tuned.toml --output tuned.nc", folder)
     assert st.load(folder / "tuned.nc").attrs["sampler"] == "TunedGossipLangevin"
+
+
+@pytest.mark.slow
+def test_the_runtime_of_the_page_has_the_draws_of_one_process(tmp_path):
+    commands = unpacked("adding-a-runtime.md", tmp_path)
+    assert commands == ["python four_sites.py", "python check_pipes.py"]
+    run(commands[0], tmp_path)
+    (tmp_path / "one_process.py").write_text(
+        "import starlings, four_sites\n"
+        "network = starlings.Network.ring(4).matched_to(four_sites.SITES)\n"
+        "problem = four_sites.problem_of(four_sites.SITES)\n"
+        "sampler = starlings.DADMMS(rho=20.0)\n"
+        "starlings.sample(problem, network, sampler, draws=500, output='one.nc')\n"
+    )
+    run("python one_process.py", tmp_path)
+    found, wanted = (st.load(tmp_path / name).posterior["beta"] for name in ("draws.nc", "one.nc"))
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * float(wanted.std()))
+
+
+@pytest.mark.slow
+def test_the_runtime_of_the_page_keeps_the_contract(tmp_path):
+    run(unpacked("adding-a-runtime.md", tmp_path)[1], tmp_path)

@@ -67,6 +67,7 @@ def test_draws_do_not_depend_on_the_number_of_processes(tmp_path, processes, wha
         assert_same(found[f"{kind} {sampler} {graph}"], wanted.posterior["beta"].values)
 
 
+@pytest.mark.slow
 def test_an_unknown_version_of_xla_has_the_same_draws_by_callbacks(tmp_path):
     done = job(2, "callback", tmp_path / "draws.npz")
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -46,8 +47,10 @@ def check(
 def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the attributes of a result say about its law, as arguments of `Check`."""
     tuning, stein = (json.loads(attrs.get(name, "null")) for name in ("tuning", "stein"))
+    predicted = None if tuning is None else tuning.get("predicted_w2")
+    is_known = predicted is not None and not math.isnan(predicted)  # it is nan without a law
     return {
-        "predicted_w2": None if tuning is None else tuning.get("predicted_w2"),
+        "predicted_w2": predicted if is_known else None,
         "stein": None if stein is None else Stein.from_record(stein),
     }
 

@@ -1,19 +1,23 @@
 """What a runtime offers to the processes that share the agents of a network.
 
 A run may be spread over several processes, each of which holds some of the agents: the processes
-of an MPI job, or the sites of several organisations. All of them run the same program. Whatever
-they have to tell each other goes through one `Communicator`:
+of an MPI job, or the sites of several organisations. All of them run the same program, and all that
+they send each other goes through one `Communicator`:
 
     exchange     once in every round, from inside compiled code: the messages that cross       (1)
     broadcast    a small value of process 0, at all processes                                  (2)
     gather       arrays with one entry per agent, as one array at process 0                    (3)
     sum          arrays added over the processes, the total at all of them                     (4)
     first        the smallest value of any process, at all of them: an agreement               (5)
-    barrier      nobody goes on before everybody has come here                                 (6)
+    barrier      no process goes on before all have come here                                  (6)
 
-Everything but (1) is *collective*: all processes call it, in the same order. A new runtime is one
-more class with these methods; samplers, tuning, diagnostics and files do not change for it.
-`LocalCommunicator`, for a single process, is the shortest possible one.
+All of them are *collective*: all processes call them, in the same order. (2), (4), (5) and (6) are
+called a few times for each chunk of rounds, (3) when a run is over.
+
+A new runtime is one more class with these methods; samplers, tuning, diagnostics and files do not
+change for it. `LocalCommunicator`, for a single process, is the shortest possible one,
+`starlings.testing.check_communicator` tries any of them, and the page "Adding a runtime" of the
+documentation has an example for several processes.
 """
 
 from __future__ import annotations
@@ -27,38 +31,45 @@ Value = TypeVar("Value")
 
 
 class Communicator(Protocol):
-    """The methods that a runtime has to have; see the module for when each is called."""
+    """The methods of a runtime, which all its processes call together.
+
+    `Crossings` computes `outgoing` and `incoming`, and which of them belong to which process.
+    """
 
     rank: int
-    """The number of this process, from 0; process 0 returns results and speaks to people."""
+    """The number of this process, from 0; process 0 prints, writes files and returns results."""
     size: int
     """The number of processes."""
     outgoing: np.ndarray
-    """Whose messages are sent: places among the local agents, in the order `exchange` takes."""
+    """The agents whose messages are sent: indices into the local agents, in the order of the rows
+    that `exchange` takes. An agent is listed once for each process that its message goes to."""
     incoming: np.ndarray
-    """Whose messages arrive: numbers of agents elsewhere, in the order `exchange` returns."""
+    """The agents elsewhere whose messages arrive: their numbers, in the order of the rows that
+    `exchange` returns."""
 
     def exchange(self, messages: jax.Array) -> jax.Array:
-        """The messages (incoming agent, floats) in return for those of (outgoing agent, floats).
+        """Send the messages (outgoing agent, floats), and return those of (incoming agent, floats).
 
-        Called under `jax.jit`: an implementation outside JAX goes through a foreign function or
-        `jax.experimental.io_callback`. It must not raise: there is nobody to catch it.
+        It is called under `jax.jit`. A runtime outside JAX uses `starlings.exchange_on_host`. An
+        error cannot leave compiled code in order: a runtime has to end all its processes itself.
         """
 
     def broadcast(self, value: Value) -> Value:
-        """The value of process 0, at every process; it is small and can be pickled."""
+        """Return the value of process 0 at every process; it is small and can be pickled."""
 
     def gather(self, values: np.ndarray, axis: int) -> np.ndarray | None:
-        """Entries of the local agents along `axis` as those of all agents, in their order.
+        """Return the entries of all agents, in their order, at process 0, and None elsewhere.
 
-        At process 0; None at the others.
+        Args:
+            values: those of the local agents.
+            axis: the axis of the agents.
         """
 
     def sum(self, values: np.ndarray) -> np.ndarray:
-        """Arrays of the same shape added over the processes, the same total at every process."""
+        """Return the total of arrays of one shape over the processes, the same bits at each."""
 
     def first(self, value: Value | None) -> Value | None:
-        """The smallest value that is not None at any process, at every process; None if all are."""
+        """Return the smallest value that is not None at any process; None if all are None."""
 
     def barrier(self) -> None:
         """Return when every process has called it."""
@@ -71,23 +82,23 @@ class LocalCommunicator:
     outgoing = incoming = np.empty(0, int)
 
     def exchange(self, messages: jax.Array) -> jax.Array:
-        """No messages in return for none."""
+        """Return no messages: no agent is elsewhere."""
         return messages
 
     def broadcast(self, value: Value) -> Value:
-        """The value itself."""
+        """Return the value."""
         return value
 
     def gather(self, values: np.ndarray, axis: int) -> np.ndarray | None:
-        """The values themselves: all agents are local."""
+        """Return the values: all agents are local."""
         return values
 
     def sum(self, values: np.ndarray) -> np.ndarray:
-        """The values themselves."""
+        """Return the values."""
         return values
 
     def first(self, value: Value | None) -> Value | None:
-        """The value itself."""
+        """Return the value."""
         return value
 
     def barrier(self) -> None:
