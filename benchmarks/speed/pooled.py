@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import starlings as st
+from starlings.solvers.pooled.mode import local_mode
 from starlings.tuning import tune
-from starlings.tuning.mode import local_mode
 from starlings.tuning.pilot import refine
 
 from ..posteriors.score import convergence

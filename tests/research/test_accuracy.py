@@ -22,7 +22,7 @@ from starlings.cli import app
 from starlings.diagnostics.reference import compare
 from starlings.research.accuracy import data, report, run
 from starlings.research.packaged_data import check_installed, read_packaged
-from starlings.tuning.mode import local_mode
+from starlings.solvers.pooled.mode import local_mode
 
 NEEDED = ("arviz", "blackjax", "lifelines", "matplotlib", "statsmodels")
 pytestmark = pytest.mark.skipif(

@@ -13,11 +13,11 @@ import pytest
 import starlings as st
 from starlings.network.gossip import Gossip
 from starlings.samplers import Metropolis, MidpointADMMS, UnitPosterior
+from starlings.solvers.pooled.directions import inverse_root
+from starlings.solvers.pooled.potential import LARGEST_DENSE_HESSIAN
 from starlings.theory import law, regular_variances
 from starlings.tuning import ladder, tune
-from starlings.tuning.directions import inverse_root
 from starlings.tuning.ladder import RUNGS, prediction
-from starlings.tuning.potential import LARGEST_DENSE_HESSIAN
 from starlings.tuning.shares import POINTS, even_shares, shared_points
 from starlings.tuning.tuner import STEP
 from tests.problems import (

@@ -15,8 +15,9 @@ import starlings as st
 from starlings.network.gossip import Gossip
 from starlings.runtime import loop
 from starlings.samplers import Metropolis
+from starlings.solvers.pooled import potential
 from starlings.tuning import pilot as pilots_of
-from starlings.tuning import potential, tune
+from starlings.tuning import tune
 from starlings.tuning.shares import POINTS, shared_points
 from starlings.tuning.tuner import Coordinates, Goal, tuned_at
 from tests.problems import (

@@ -14,9 +14,9 @@ import pytest
 import starlings as st
 from starlings.errors import TuningError
 from starlings.network.gossip import Gossip
+from starlings.solvers.pooled.mode import local_mode
 from starlings.theory import law
 from starlings.tuning import tune
-from starlings.tuning.mode import local_mode
 from starlings.tuning.tuner import STEP
 from tests.problems import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
 

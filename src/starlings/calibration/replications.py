@@ -110,7 +110,7 @@ def calibrate(
             Problems of equal shapes, made of the same functions, are compiled only once.
         network: who talks to whom.
         sample: `(problem, network, draws, seed) -> Dataset` such as `result.posterior`. By default
-            `NearlyIndependent()`: D-ADMMS, tuned anew in every replication.
+            `NearlyIndependent()`: D-ADMMS, tuned again in every replication.
         replications: the number of data sets that are simulated; the relative width of the band
             of a rank histogram falls with the square root of it.
         draws: L, the draws per data set; ranks are whole numbers from 0 to L.

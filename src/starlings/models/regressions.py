@@ -9,7 +9,7 @@ outcome y and eta = x'beta,
     Student-t   (y - eta) / scale ~ t(degrees_of_freedom)                                       (4)
 
 An unknown noise_std or scale is positive with a half-normal prior. A column of ones is put before
-those of X, so that the first coefficient is an intercept with the prior of the others; with
+those of X, so that the first coefficient is an intercept with the prior of all coefficients; with
 `intercept=False` there is none. Studies do the same (see `study`). Priors and outcomes are
 densities that can also be drawn from: see `simulate`.
 """

@@ -19,7 +19,7 @@ from starlings.problem.columns import Fault, array_of_floats, check_same_index, 
 Rows = dict[str, Any]
 """Arrays by the name of a column, with one entry per row along the first axis."""
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-"""Names of sites that look like this are sorted as numbers, so that "2" is before "10"."""
+"""Names of sites that all match this are sorted as numbers, so that "2" is before "10"."""
 SIGNIFICANT_BITS = 4
 """Number of leading bits that a padded number of rows may have other than 0: few enough that sites
 of nearly the same size get one length, and enough that at most an eighth is padding."""

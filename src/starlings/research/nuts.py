@@ -15,7 +15,7 @@ import numpy as np
 
 from starlings.problem import Problem
 from starlings.problem.agent import Agent
-from starlings.tuning.mode import local_mode
+from starlings.solvers.pooled.mode import local_mode
 
 
 def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[str, np.ndarray]:

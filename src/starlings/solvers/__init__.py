@@ -1,1 +1,1 @@
-"""What an agent computes from its own potential: gradients, proximal points, minima."""
+"""What agents compute from potentials: gradients and proximal points, and in `pooled` the mode."""

@@ -109,7 +109,7 @@ def register_law(kind: type[Sampler], function: LawFunction | None = None) -> An
     """Tell `starlings.theory` the exact law of a class of samplers on quadratic potentials.
 
     Call it with both arguments, or decorate the function with `@register_law(MySampler)`. The law
-    holds for this class alone: a subclass, whose step may differ, needs one of its own. A second
+    holds for this class only: a subclass, whose step may differ, needs one of its own. A second
     law for the same class replaces the first.
 
     Args:
@@ -177,7 +177,7 @@ def _complete(stacked: Stacked, sampler: Sampler) -> Law:
 
 
 def _registered(stacked: Stacked, sampler: Sampler) -> Law:
-    """The registered law, which may hold for the mean alone."""
+    """The registered law, which may hold for the mean only."""
     kind = type(sampler)
     if kind not in _LAWS:
         known = ", ".join(sorted(each.__name__ for each in _LAWS))
@@ -194,8 +194,8 @@ def check_stability(
 ) -> None:
     """Raise a `StabilityError` where a constant step size makes a sampler explode.
 
-    This can be told on quadratic problems, from the registered law of a sampler that names its
-    step size in `Sampler.step_field`. Where it cannot be told, nothing happens.
+    The limit is known on quadratic problems, from the registered law of a sampler that names its
+    step size in `Sampler.step_field`. In all other cases nothing is checked.
 
     Args:
         problem: the model and the rows of every site.

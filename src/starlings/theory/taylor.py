@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.errors import TuningError
 from starlings.models.gaussian import flat_prior, local_quadratic
 from starlings.problem import Problem
-from starlings.solvers.newton import minimise
-from starlings.solvers.objective import Objective, tolerance
+from starlings.solvers.pooled.mode import local_mode
+
+MODE_TOLERANCE = 1e-12
+"""Nats by which the negative log-density may be above its least value at the default point of a
+Taylor model, which is then about a millionth of a posterior standard deviation from the mode."""
 
 
 def quadratic_model(problem: Problem, point: Any = None) -> Problem:
@@ -41,17 +44,10 @@ def quadratic_model(problem: Problem, point: Any = None) -> Problem:
 
 def posterior_mode(problem: Problem) -> np.ndarray:
     """The mode of the posterior of all rows, a flat vector of unconstrained coordinates."""
-    with jax.enable_x64(True):
-        agents = problem.agents()
-
-        def total(z):
-            return jnp.sum(jax.vmap(lambda agent: agent.potential(z))(agents))
-
-        search = jax.jit(partial(minimise, Objective.of(total)))
-        solution = search(jnp.zeros(problem.dim))
-    if not solution.residual <= tolerance(float):
+    try:
+        return local_mode(problem, MODE_TOLERANCE).point
+    except TuningError as error:
         raise ValueError(
-            "no mode of `problem` was found by Newton's method from the origin of its "
-            "unconstrained coordinates; say where it is with `point`."
-        )
-    return np.asarray(solution.point)
+            "no mode of `problem` was found, at which its second-order model would be taken; say "
+            "with `point` where to take it."
+        ) from error

@@ -4,10 +4,9 @@ tuner.py         `tune`: from a problem on a network to a sampler with its setti
 tuning.py        `Tuning`: what was found
 pilot.py         short runs that confirm it, or improve it
 ladder.py        which samplers there are to choose from, and what is known of them beforehand
-mode.py          the mode of the pooled posterior, over a network or in one process
-directions.py    Newton and L-BFGS directions, and the metric
-potential.py     sums of potentials and their derivatives
 shares.py        what each agent carries of the posterior, and how curved it is
+
+The mode is found by `starlings.solvers.pooled`.
 """
 
 from starlings.tuning.ladder import EXACTNESS

@@ -40,9 +40,9 @@ from starlings.problem.coordinates import frame, times
 from starlings.runtime import loop
 from starlings.runtime.recording import Schedule
 from starlings.samplers import Sampler
+from starlings.solvers.pooled.potential import broadcast
 from starlings.system.progress import ProgressFactory, no_progress
 from starlings.tuning.ladder import RUNGS
-from starlings.tuning.potential import broadcast
 from starlings.tuning.shares import POINTS
 from starlings.tuning.tuner import Coordinates, Goal, tuned_at
 from starlings.tuning.tuning import Tuning

@@ -10,7 +10,7 @@ import numpy as np
 
 from starlings.network.gossip import Gossip
 from starlings.problem import Agent
-from starlings.tuning.potential import NetworkPotential, derivatives_at, hessian_of
+from starlings.solvers.pooled.potential import NetworkPotential, derivatives_at, hessian_of
 
 POINTS = 200
 """Number of points at which the curvatures of the agents are computed."""

@@ -34,10 +34,10 @@ from starlings.network import Network
 from starlings.network.gossip import Gossip
 from starlings.problem import Problem
 from starlings.samplers import Sampler, UnitPosterior
-from starlings.tuning.directions import flat_direction, inverse_root
+from starlings.solvers.pooled.directions import flat_direction, inverse_root
+from starlings.solvers.pooled.mode import default_starts, find_mode
+from starlings.solvers.pooled.potential import NetworkPotential, broadcast
 from starlings.tuning.ladder import EXACTNESS, RUNGS, Rule, automatic_rung, prediction
-from starlings.tuning.mode import default_starts, find_mode
-from starlings.tuning.potential import NetworkPotential, broadcast
 from starlings.tuning.shares import even_shares, shared_points, smallest_penalty
 from starlings.tuning.tuning import NEGLIGIBLE_TILT, Tuning
 

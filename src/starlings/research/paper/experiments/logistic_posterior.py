@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import softmax
 
 from starlings.problem import Problem
-from starlings.tuning.mode import local_mode
+from starlings.solvers.pooled.mode import local_mode
 
 HALF_WIDTH, NODES, PASSES = 8.0, 25, 3
 """The grid (1): standard deviations to each side, points along an axis, and repetitions."""

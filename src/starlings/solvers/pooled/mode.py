@@ -30,19 +30,18 @@ import numpy as np
 
 from starlings.errors import TuningError
 from starlings.problem import Problem
-from starlings.tuning import potential as potentials
-from starlings.tuning.directions import Directions, LimitedMemory, Newton
-from starlings.tuning.potential import Derivatives, LocalPotential, SummedPotential
+from starlings.solvers.newton import SUFFICIENT_DECREASE
+from starlings.solvers.pooled import potential as potentials
+from starlings.solvers.pooled.directions import DescentRule, LimitedMemoryDescent, NewtonDescent
+from starlings.solvers.pooled.potential import Derivatives, LocalPotential, SummedPotential
 
-MAX_ITERATIONS = 200
+MAX_NEWTON_ITERATIONS = 200
 """Number of iterations of eq. (1) after which the search is given up."""
 TOLERANCE = 1e-9
-"""The search ends when half the squared Newton decrement, by which F (a negative log-density, in
-nats) could still fall, is below this."""
+"""The search ends by default when half the squared Newton decrement, by which F (a negative
+log-density, in nats) could still fall, is below this."""
 STEP_FRACTIONS = 2.0 ** -np.arange(20)
 """The fractions t of a direction that are tried, in eq. (1)."""
-SUFFICIENT_DECREASE = 1e-4
-"""The share of the decrease that the slope predicts which a step has to achieve (Armijo)."""
 ROUNDING = 1e-12
 """Relative error of a computed value of F."""
 KINK_OFFSET = 1e-8
@@ -76,7 +75,10 @@ class Mode(NamedTuple):
 
 
 def find_mode(
-    potential: SummedPotential, starts: Sequence[np.ndarray], in_words: InWords = str
+    potential: SummedPotential,
+    starts: Sequence[np.ndarray],
+    in_words: InWords = str,
+    tolerance: float = TOLERANCE,
 ) -> Mode:
     """The mode by eq. (1).
 
@@ -84,8 +86,9 @@ def find_mode(
         potential: F, with sums over a network or in this process.
         starts: where to begin, unconstrained; the next one is tried where the search gets stuck.
         in_words: describes a point to people, for messages.
+        tolerance: nats by which F may still be above its least value, about.
     """
-    search, first_failure = _Search(potential, in_words), None
+    search, first_failure = _Search(potential, in_words, tolerance), None
     for start in starts:
         try:
             return search.run(start)
@@ -94,11 +97,16 @@ def find_mode(
     raise first_failure or ValueError("`starts` must have at least one point, got none.")
 
 
-def local_mode(problem: Problem) -> Mode:
-    """The mode of a problem whose rows are all in this process; no messages are sent."""
+def local_mode(problem: Problem, tolerance: float = TOLERANCE) -> Mode:
+    """The mode of a problem whose rows are all in this process; no messages are sent.
+
+    Args:
+        problem: the model and the rows of every site.
+        tolerance: nats by which F may still be above its least value, about.
+    """
     with jax.enable_x64(True):
-        potential = LocalPotential(problem.agents())
-        return find_mode(potential, default_starts(problem.dim), problem.point_as_text)
+        potential, starts = LocalPotential(problem.agents()), default_starts(problem.dim)
+        return find_mode(potential, starts, problem.point_as_text, tolerance)
 
 
 def default_starts(dim: int) -> list[np.ndarray]:
@@ -113,17 +121,18 @@ class _Search:
 
     potential: SummedPotential
     in_words: InWords
+    tolerance: float
 
     def run(self, start: np.ndarray) -> Mode:
         point = self._off_kinks(start, np.ones_like(start))
-        directions = _directions(len(point))
-        for iteration in range(MAX_ITERATIONS):
+        rule = _descent_rule(len(point))
+        for iteration in range(MAX_NEWTON_ITERATIONS):
             here = self.potential.derivatives(point)
             if not np.isfinite(here.value):
                 raise self._not_finite(point)
-            direction = directions.next(point, here)
+            direction = rule.next(point, here)
             slope = here.gradient @ direction
-            if -slope / 2 < TOLERANCE:
+            if -slope / 2 < self.tolerance:
                 return Mode(point, here.hessian, iteration)
             fraction = self._fraction(point, here, direction)
             if fraction is None:
@@ -179,17 +188,19 @@ class _Search:
 
     def _too_long(self, point: np.ndarray) -> TuningError:
         return TuningError(
-            f"no mode was found in {MAX_ITERATIONS} Newton iterations: the log-posterior still "
-            f"rises at {self.in_words(point)}. A hierarchical model in its centred form (theta ~ "
-            "N(mu, tau)) has no mode, since its density is infinite at tau = 0: write it "
+            f"no mode was found in {MAX_NEWTON_ITERATIONS} Newton iterations: the log-posterior "
+            f"still rises at {self.in_words(point)}. A hierarchical model in its centred form "
+            "(theta ~ N(mu, tau)) has no mode, since its density is infinite at tau = 0: write it "
             "non-centred (theta = mu + tau * eta, eta ~ N(0, 1)). A model without a proper prior "
             "may have no mode either. Otherwise say with `initial` where the mode is, or choose a "
             "sampler yourself."
         )
 
 
-def _directions(dim: int) -> Directions:
-    return Newton() if dim <= potentials.LARGEST_DENSE_HESSIAN else LimitedMemory()
+def _descent_rule(dim: int) -> DescentRule:
+    """Newton's directions, or those of L-BFGS if there are many parameters."""
+    is_dense = dim <= potentials.LARGEST_DENSE_HESSIAN
+    return NewtonDescent() if is_dense else LimitedMemoryDescent()
 
 
 def _widths(hessian: np.ndarray) -> np.ndarray:

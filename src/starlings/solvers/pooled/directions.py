@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from starlings.tuning.potential import Derivatives
+from starlings.solvers.pooled.potential import Derivatives
 
 MEMORY = 20
 """Number of pairs (step, change of gradient) that L-BFGS remembers."""
@@ -19,14 +19,14 @@ SMALLEST_COSINE = 1e-10
 the pair: at a smaller one the curvature along the step is not known to be positive."""
 
 
-class Directions(Protocol):
+class DescentRule(Protocol):
     """A rule for the next direction of descent."""
 
     def next(self, point: np.ndarray, here: Derivatives) -> np.ndarray:
         """The direction in which to go from a point."""
 
 
-class Newton:
+class NewtonDescent:
     """Directions from the whole Hessian."""
 
     def next(self, point: np.ndarray, here: Derivatives) -> np.ndarray:
@@ -35,7 +35,7 @@ class Newton:
         return -unit * (vectors @ ((vectors.T @ (unit * here.gradient)) / values))
 
 
-class LimitedMemory:
+class LimitedMemoryDescent:
     """Directions of L-BFGS, started from the absolute diagonal of the Hessian."""
 
     def __init__(self) -> None:
