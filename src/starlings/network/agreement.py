@@ -115,7 +115,7 @@ class ClimbingSum:
         return 2 * self.flood_rounds
 
     def start(self, number: Any, dtype: Any) -> SumState:
-        """Agent 0, at level 0, begins the flood in which the others learn their levels."""
+        """Agent 0, at level 0, begins the flood in which all agents learn their levels."""
         is_root, zero = number == 0, jnp.zeros((), dtype)
         return SumState(
             part=zero,

@@ -1,23 +1,25 @@
-"""Who hears whom, as arrays on a device: every agent's inbox, in the form that fits the graph.
+"""Delivery of messages: every agent's inbox, from the links as arrays on a device.
 
-    Total   of a complete graph: sum_{j != i} x_j = sum_j x_j - x_i, for any number of edges    (1)
-    Dense   of a small graph with many edges: the product of a matrix with all messages         (2)
-    Lists   of anything else: the k-th neighbour of all agents at once, for k up to a `width`;
-            what the few agents with more neighbours hear besides is added edge by edge         (3)
+There are three forms, for three kinds of graphs:
 
-The width makes the least work, in units of one entry of (2), where a gathered message costs
-`GATHER` and a scattered one `SCATTER`:
+    Total   complete graphs: sum_{j != i} x_j = sum_j x_j - x_i, for any number of edges        (1)
+    Dense   small graphs with many edges: the product of a matrix with all messages             (2)
+    Lists   all other graphs: the k-th neighbours of all agents at once, for k up to a `width`;
+            messages to agents with more neighbours than that are added edge by edge            (3)
+
+The width is the one with the least work, in units of one entry of (2), where a gathered message
+costs `GATHER` and a scattered one `SCATTER`:
 
     work = GATHER width N + SCATTER sum_i max(0, d_i - width)                                   (4)
 
-and is at most `WIDEST`, so that a hub pays for its degree, and nobody else does. (3) adds an
-agent's neighbours up in the order of their numbers; (1) and (2) differ from it by rounding. On a
-processor a sum that is needed twice is gathered twice: each use then fetches the neighbours' rows
-itself, where a sum between them would be written to memory and read from there.
+and is at most `WIDEST`, so that an agent with very many neighbours costs no more than its own
+links. (3) adds an agent's neighbours in the order of their numbers; (1) and (2) differ from it by
+rounding. (3) computes the sum twice, for samplers that use it twice: see `Inbox.sum`.
 
-A process that holds some of the agents sees those first, and then the others that they hear:
+In one of several processes, the local agents come first and then those of other processes that
+have local neighbours, the remote agents:
 
-    Cut     fetches the messages of the others, and hands all that are seen to (2) or (3)       (5)
+    Cut     exchanges messages with other processes, then delivers by (2) or (3)                (5)
 """
 
 from __future__ import annotations
@@ -32,12 +34,15 @@ import numpy as np
 
 from starlings.network.communicator import Communicator
 from starlings.network.inbox import Inbox
-from starlings.network.network import Network
+from starlings.network.network import Network, metropolis_weights
 from starlings.pytrees import pytree
 
 GATHER, SCATTER = 3.0, 15.0
+"""The work to gather and to scatter a message, over that of one entry of a dense product."""
 WIDEST = 16
+"""Largest number of neighbours of an agent that are gathered as columns, eq. (3)."""
 DENSE_SIZE = 2000
+"""Largest number of agents whose links may be a dense matrix, eq. (2)."""
 
 
 class Wiring:
@@ -45,7 +50,7 @@ class Wiring:
 
     @staticmethod
     def of(network: Network, dtype: Any) -> Wiring:
-        """The form with the least work, for the agents that this process holds."""
+        """The form with the least work for the local agents."""
         is_complete = 2 * network.num_edges == network.size * (network.size - 1)
         if not network.is_distributed and network.size > 1 and is_complete:
             return Total()
@@ -67,45 +72,47 @@ class Wiring:
 
 
 def _work(degrees: np.ndarray, width: int) -> float:
+    """Eq. (4)."""
     return GATHER * width * len(degrees) + SCATTER * np.maximum(0, degrees - width).sum()  # (4)
 
 
 class Links(NamedTuple):
-    """Who hears whom, in the order of the receivers and then of the senders.
-
-    Receivers are numbered as they are held; senders as they are seen, the held ones first.
-    """
+    """The links to the local agents, in the order of the receivers and then of the senders."""
 
     receivers: np.ndarray
+    """Who receives along each link: positions among the local agents."""
     senders: np.ndarray
+    """Who sends along each link: positions among the local agents and, after them, the remote."""
     weights: np.ndarray
-    """The Metropolis weight of every link."""
+    """The Metropolis weight of each link."""
     own_weights: np.ndarray
+    """The Metropolis weight of each local agent's own message."""
     degrees: np.ndarray
-    """Of the agents that are held."""
+    """The number of neighbours of each local agent."""
     num_visible: int
+    """The number of local and remote agents."""
 
     @classmethod
     def of(cls, network: Network) -> Links:
-        """The links that end at the agents that this process holds."""
-        held, adjacency = network.local, network.adjacency[network.local]
-        visible = np.concatenate([held, network.communicator.incoming])
-        place = np.full(network.size, -1)
-        place[visible] = np.arange(len(visible))
+        """The links that end at the local agents."""
+        local, adjacency = network.local, network.adjacency[network.local]
+        visible = np.concatenate([local, network.communicator.incoming])
+        position = np.full(network.size, -1)
+        position[visible] = np.arange(len(visible))
         degrees = np.diff(adjacency.indptr)
-        receivers, senders = np.repeat(np.arange(len(held)), degrees), adjacency.indices
-        weights = 1.0 / (1.0 + np.maximum(degrees[receivers], network.degrees[senders]))
-        own_weights = network.mixing.diagonal()[held]
-        return cls(receivers, place[senders], weights, own_weights, degrees, len(visible))
+        receivers, senders = np.repeat(np.arange(len(local)), degrees), adjacency.indices
+        weights = metropolis_weights(degrees[receivers], network.degrees[senders])
+        own_weights = network.mixing.diagonal()[local]
+        return cls(receivers, position[senders], weights, own_weights, degrees, len(visible))
 
 
 @pytree
 @dataclass(frozen=True)
 class Total(Wiring):
-    """Eq. (1); all Metropolis weights of a complete graph are 1/N."""
+    """Delivery on a complete graph, eq. (1); all its Metropolis weights are 1/N."""
 
     def deliver(self, messages: jax.Array) -> Inbox:
-        """Everybody hears the total without its own part."""
+        """The total of all messages, without the agent's own."""
         total, best = messages.sum(axis=0), messages.argmax(axis=0)
         is_best = jnp.arange(len(messages))[:, None] == best
         second = jnp.where(is_best, -jnp.inf, messages).max(axis=0)
@@ -119,14 +126,16 @@ class Total(Wiring):
 @pytree
 @dataclass(frozen=True)
 class Dense(Wiring):
-    """Eq. (2)."""
+    """Delivery by dense products, eq. (2)."""
 
     adjacency: Any
+    """1 for each link and 0 elsewhere, (local agent, local or remote agent)."""
     mixing: Any
+    """The Metropolis weights, of the same shape."""
 
     @classmethod
     def from_links(cls, links: Links, dtype: Any) -> Dense:
-        """The matrices (agents that are held, agents that are seen)."""
+        """The matrices of the links."""
         adjacency, mixing = np.zeros((2, len(links.degrees), links.num_visible))
         adjacency[links.receivers, links.senders] = 1.0
         mixing[links.receivers, links.senders] = links.weights
@@ -134,7 +143,7 @@ class Dense(Wiring):
         return cls(jnp.asarray(adjacency, dtype), jnp.asarray(mixing, dtype))
 
     def deliver(self, messages: jax.Array) -> Inbox:
-        """Products with the matrices."""
+        """Products of the matrices with all messages."""
         linked = self.adjacency[:, :, None] > 0
         largest = jnp.max(jnp.where(linked, messages, -jnp.inf), axis=1)
         added = self.adjacency @ messages  # (2)
@@ -144,32 +153,33 @@ class Dense(Wiring):
 @pytree
 @dataclass(frozen=True)
 class Lists(Wiring):
-    """Eq. (3)."""
+    """Delivery by lists of neighbours, eq. (3)."""
 
     columns: tuple[Any, ...]
-    """The k-th neighbour of every agent; the agent itself where it has fewer."""
+    """The k-th neighbour of every agent; the agent itself if it has fewer neighbours."""
     weights: tuple[Any, ...]
-    """The Metropolis weight of the k-th neighbour, (agent, 1); 0 where there is none."""
+    """The Metropolis weight of the k-th neighbour, (agent, 1); 0 if there is no such neighbour."""
     own_weights: Any
+    """The Metropolis weight of the agent's own message, (agent, 1)."""
     surplus: Edges | None
-    """The links that the columns have no room for."""
+    """The links beyond the columns."""
     full: int = field(metadata={"static": True})
-    """As many columns have a neighbour for everybody."""
+    """The number of columns in which every agent has a neighbour."""
 
     @classmethod
     def from_links(cls, links: Links, dtype: Any, width: int) -> Lists:
         """The neighbours of every agent in ascending order, the first `width` in columns."""
-        receivers, held = links.receivers, len(links.degrees)
+        receivers, count = links.receivers, len(links.degrees)
         rank = np.arange(len(receivers)) - (np.cumsum(links.degrees) - links.degrees)[receivers]
-        listed = np.repeat(np.arange(held)[None], width, axis=0)
-        listed_weights = np.zeros((width, held))
+        listed = np.repeat(np.arange(count)[None], width, axis=0)
+        listed_weights = np.zeros((width, count))
         inside = rank < width
         listed[rank[inside], receivers[inside]] = links.senders[inside]
         listed_weights[rank[inside], receivers[inside]] = links.weights[inside]
         surplus = None
         if not inside.all():
             left = (links.receivers[~inside], links.senders[~inside], links.weights[~inside])
-            surplus = Edges.of(*left, held, dtype)
+            surplus = Edges.of(*left, count, dtype)
         return cls(
             columns=tuple(jnp.asarray(column, jnp.int32) for column in listed),
             weights=tuple(jnp.asarray(column[:, None], dtype) for column in listed_weights),
@@ -179,13 +189,13 @@ class Lists(Wiring):
         )
 
     def deliver(self, messages: jax.Array) -> Inbox:
-        """Column by column, and then the surplus."""
+        """Sums, mixes and maxima column by column, and then over the surplus."""
         own = messages[: len(self.own_weights)]
         mixed, largest = self.own_weights * own, jnp.full_like(own, -jnp.inf)
-        for heard, weight, is_there in self._heard(messages):
-            mixed += jnp.where(is_there, weight * heard, 0.0)
-            largest = jnp.maximum(largest, jnp.where(is_there, heard, -jnp.inf))
-        added, again = self._sum(messages), self._sum(_apart(messages))
+        for received, weight, exists in self._received(messages):
+            mixed += jnp.where(exists, weight * received, 0.0)
+            largest = jnp.maximum(largest, jnp.where(exists, received, -jnp.inf))
+        added, again = self._sum(messages), self._sum(_distinct(messages))
         if self.surplus is None:
             return Inbox(added, mixed, largest, again=again)
         more = self.surplus.deliver(messages)
@@ -195,27 +205,27 @@ class Lists(Wiring):
 
     def _sum(self, messages: jax.Array) -> jax.Array:
         added = jnp.zeros_like(messages[: len(self.own_weights)])
-        for heard, _, is_there in self._heard(messages):
-            added += jnp.where(is_there, heard, 0.0)
+        for received, _, exists in self._received(messages):
+            added += jnp.where(exists, received, 0.0)
         return added
 
-    def _heard(self, messages: jax.Array) -> Iterator[tuple[Any, Any, Any]]:
-        """Of the k-th neighbours: what they say, their weights, and which of them there are."""
+    def _received(self, messages: jax.Array) -> Iterator[tuple[Any, Any, Any]]:
+        """The messages of the k-th neighbours, their weights, and whether they exist."""
         for k, (column, weight) in enumerate(zip(self.columns, self.weights, strict=True)):
             yield messages[column], weight, True if k < self.full else weight > 0
 
 
-def _apart(messages: jax.Array) -> jax.Array:
-    """The same, which the compiler for a processor takes for something else."""
+def _distinct(messages: jax.Array) -> jax.Array:
+    """The messages behind an optimisation barrier on CPU, so that XLA gathers them again."""
     return jax.lax.platform_dependent(
-        messages, cpu=jax.lax.optimization_barrier, default=lambda same: same
+        messages, cpu=jax.lax.optimization_barrier, default=lambda messages: messages
     )
 
 
 @pytree
 @dataclass(frozen=True)
 class Edges:
-    """Links one by one, in the order of their receivers."""
+    """Links as a list of edges, in the order of their receivers."""
 
     receivers: Any
     senders: Any
@@ -223,17 +233,17 @@ class Edges:
     num_receivers: int = field(metadata={"static": True})
 
     @classmethod
-    def of(cls, receivers: Any, senders: Any, weights: Any, held: int, dtype: Any) -> Edges:
-        """From NumPy arrays."""
+    def of(cls, receivers: Any, senders: Any, weights: Any, count: int, dtype: Any) -> Edges:
+        """The links to `count` agents, from NumPy arrays."""
         return cls(
             receivers=jnp.asarray(receivers, jnp.int32),
             senders=jnp.asarray(senders, jnp.int32),
             weights=jnp.asarray(weights[:, None], dtype),
-            num_receivers=held,
+            num_receivers=count,
         )
 
     def deliver(self, messages: jax.Array) -> Inbox:
-        """The share of each inbox that comes over these links."""
+        """The part of each inbox that comes over these links."""
         sent = messages[self.senders]
         where = (self.receivers, self.num_receivers, True)
         return Inbox(
@@ -246,14 +256,15 @@ class Edges:
 @pytree
 @dataclass(frozen=True)
 class Cut(Wiring):
-    """Eq. (5)."""
+    """Delivery in one of several processes, eq. (5)."""
 
     local: Wiring
+    """Delivery to the local agents, from the messages of local and remote agents."""
     outgoing: Any
-    """The agents whose messages are sent, in the order in which the exchange takes them."""
+    """Positions of the local agents whose messages are sent, in the order of the exchange."""
     communicator: Communicator = field(metadata={"static": True})
 
     def deliver(self, messages: jax.Array) -> Inbox:
-        """What the held agents hear, from the messages of all that are seen."""
-        elsewhere = self.communicator.exchange(messages[self.outgoing])
-        return self.local.deliver(jnp.concatenate([messages, elsewhere]))  # (5)
+        """The inboxes of the local agents, after an exchange with the other processes."""
+        remote = self.communicator.exchange(messages[self.outgoing])
+        return self.local.deliver(jnp.concatenate([messages, remote]))  # (5)

@@ -42,7 +42,7 @@ class Inbox:
 
     @classmethod
     def tree_unflatten(cls, _: None, arrays: tuple[Any, ...]) -> Inbox:
-        """An inbox that nobody has read yet, for JAX."""
+        """An inbox whose sum has not been read yet, for JAX."""
         sums, mix, max = arrays
         inbox = object.__new__(cls)
         inbox._sums, inbox.mix, inbox.max, inbox._reads = sums, mix, max, 0

@@ -1,4 +1,4 @@
-"""Who talks to whom: a graph turned into arrays once, and the inbox an agent reads.
+"""Who talks to whom: an undirected graph of agents, as arrays.
 
 With adjacency A, degrees d_i and agents 0..N-1,
 
@@ -37,7 +37,7 @@ class Network:
     array([2, 2, 2, 2, 2])
 
     The names of the nodes become the names of the agents. The graph must be connected, with one
-    exception: a graph with no edges at all is legal (each agent is then on its own), and warns.
+    exception: a graph with no edges at all is legal (no agent then learns from another), and warns.
     """
 
     def __init__(self, graph: nx.Graph) -> None:
@@ -69,25 +69,25 @@ class Network:
 
     @cached_property
     def local(self) -> np.ndarray:
-        """The numbers of the agents that this process holds: all, unless it is `distributed`."""
+        """The numbers of the local agents, those of this process: all, unless `distributed`."""
         return np.arange(self.size)
 
     @property
     def local_names(self) -> list[str]:
-        """The names of the agents that this process holds."""
+        """The names of the local agents."""
         return [self.names[i] for i in self.local]
 
     @property
     def is_distributed(self) -> bool:
-        """Whether other processes hold some of the agents."""
+        """Whether some of the agents belong to other processes."""
         return self.communicator.size > 1
 
     def distributed(self, local: Any, communicator: Communicator) -> Network:
         """This network as one of several processes sees it: all links, and some of the agents.
 
         Args:
-            local: the numbers of the agents that this process holds, in ascending order.
-            communicator: how it reaches the processes that hold the others.
+            local: the numbers of the local agents, in ascending order.
+            communicator: how this process exchanges messages with other processes.
         """
         seen = copy.copy(self)
         seen.local, seen.communicator = np.asarray(local), communicator
@@ -108,12 +108,12 @@ class Network:
 
     @cached_property
     def diameter(self) -> int:
-        """The most rounds that a flood needs to reach everybody."""
+        """The largest number of rounds in which a flood from any agent reaches every agent."""
         return nx.diameter(self.graph) if self.num_edges else 0
 
     @cached_property
     def depth(self) -> int:
-        """The most rounds that a flood from the first agent needs."""
+        """The number of rounds in which a flood from agent 0 reaches every agent."""
         return max(nx.single_source_shortest_path_length(self.graph, self.nodes[0]).values())
 
     @property
@@ -125,7 +125,7 @@ class Network:
     def mixing(self) -> scipy.sparse.csr_array:
         """The Metropolis weights W of eq. (2), sparse."""
         rows, columns = self.adjacency.nonzero()
-        weights = 1.0 / (1.0 + np.maximum(self.degrees[rows], self.degrees[columns]))
+        weights = metropolis_weights(self.degrees[rows], self.degrees[columns])
         off = scipy.sparse.csr_array((weights, (rows, columns)), shape=(self.size, self.size))
         own = scipy.sparse.diags_array(1.0 - np.asarray(off.sum(axis=1)).ravel())
         return scipy.sparse.csr_array(off + own)
@@ -191,12 +191,12 @@ class Network:
 
     @classmethod
     def complete(cls, size: int) -> Network:
-        """Everybody is everybody's neighbour."""
+        """All agents are neighbours of each other."""
         return cls(nx.complete_graph(_count(size, 1)))
 
     @classmethod
     def star(cls, size: int) -> Network:
-        """Agent 0 is the neighbour of all the others, which have no other neighbour."""
+        """Agent 0 is the only neighbour of every other agent."""
         return cls(nx.star_graph(_count(size, 2) - 1))
 
     @classmethod
@@ -206,7 +206,7 @@ class Network:
 
     @classmethod
     def grid(cls, rows: int, columns: int) -> Network:
-        """A rectangle of agents, numbered row by row, each beside up to four others."""
+        """A rectangle of agents, numbered row by row, each with up to four neighbours."""
         graph = nx.grid_2d_graph(_count(rows, 1, "rows"), _count(columns, 1, "columns"))
         return cls(nx.convert_node_labels_to_integers(graph, ordering="sorted"))
 
@@ -226,12 +226,17 @@ class Network:
 
     @classmethod
     def no_edges(cls, size: int) -> Network:
-        """Agents on their own; legal, and warns."""
+        """Agents without any neighbours; legal, and warns."""
         return cls(nx.empty_graph(_count(size, 1)))
 
 
+def metropolis_weights(degrees: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+    """W_ij of eq. (2) for links between agents of these degrees, one entry for each link."""
+    return 1.0 / (1.0 + np.maximum(degrees, neighbours))  # (2)
+
+
 def check_graph(graph: nx.Graph) -> None:
-    """Refuse what the algorithms are not defined on, naming the offending nodes."""
+    """Refuse graphs on which the algorithms are not defined, naming the nodes that are wrong."""
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"`graph` must be a networkx graph, got {type(graph).__name__}.")
     if graph.is_directed():

@@ -1,9 +1,10 @@
-"""Which process holds which agents: few links between processes, and like numbers of rows in each.
+"""Which process gets which agents: few links between processes, and similar numbers of rows.
 
-METIS looks for the division that cuts the fewest links, with each part's rows near the average. Of
-a small network it is compared with two simple ones: agents in the order of their numbers, and the
-largest first to whoever has the fewest rows. Taken is the one with the fewest links cut of those
-whose largest part is at most `UNEVEN` times the average, or of those that come nearest to it.
+METIS searches for the division that cuts the fewest links, with each part's rows near the average.
+For a small network it is compared with two simple divisions: agents in the order of their numbers,
+and the largest agent first to the part with the fewest rows. The division with the fewest cut links
+is taken among those whose largest part is at most `UNEVEN` times the average, or among those that
+come nearest to it.
 """
 
 from __future__ import annotations
@@ -17,34 +18,36 @@ from starlings.network import Network
 from starlings.system.extras import import_extra
 
 IMBALANCE = 30
-"""In thousandths: what METIS may let a part exceed the average by, where it can."""
+"""By how much METIS may let a part exceed the average, in thousandths, if it can."""
 UNEVEN = 1.05
+"""Rows of the largest part, over the average, up to which a division counts as even."""
 SMALL = 1000
-"""Agents of a network for which the simple divisions are tried."""
+"""Largest number of agents for which the simple divisions are tried."""
 FEWEST = 4
-"""Agents for each part below which METIS has nothing to choose from."""
+"""Number of agents for each part below which METIS is not asked."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The owner of every agent."""
+    """A division of the agents of a network among processes."""
 
     owner: np.ndarray
+    """The number of each agent's process."""
     rows: np.ndarray
-    """Of every agent."""
+    """The number of each agent's rows."""
     num_parts: int
     num_links: int
     cut: int
-    """Links between agents of different owners."""
+    """The number of links between agents of different processes."""
 
     @property
     def rows_of_parts(self) -> np.ndarray:
-        """The rows of every part."""
+        """The number of rows of every part."""
         return np.bincount(self.owner, weights=self.rows, minlength=self.num_parts)
 
     @property
     def imbalance(self) -> float:
-        """The rows of the largest part over the average."""
+        """The rows of the largest part, over the average."""
         return float(self.rows_of_parts.max() / self.rows_of_parts.mean())
 
     def __str__(self) -> str:
@@ -57,12 +60,12 @@ class Partition:
 
 
 def divide(network: Network, num_parts: int, rows: np.ndarray | None = None) -> Partition:
-    """Agents to parts, none of which is empty.
+    """A division of the agents into parts, none of which is empty.
 
     Args:
         network: who talks to whom.
         num_parts: how many processes there are.
-        rows: of every agent, which make its work; alike if None.
+        rows: the number of rows of each agent, which makes its work; equal if None.
     """
     check_count(1, num_parts=num_parts)
     if num_parts > network.size:
@@ -97,7 +100,7 @@ def _metis(network: Network, num_parts: int, rows: np.ndarray) -> np.ndarray:
 
 
 def _largest_first(rows: np.ndarray, num_parts: int) -> np.ndarray:
-    """Each agent to the part with the fewest rows so far."""
+    """Give the largest agents first, each to the part with the fewest rows so far."""
     owner, load = np.zeros(len(rows), int), np.zeros(num_parts)
     for agent in np.argsort(-rows, kind="stable"):
         owner[agent] = load.argmin()
@@ -106,7 +109,7 @@ def _largest_first(rows: np.ndarray, num_parts: int) -> np.ndarray:
 
 
 def _in_order(rows: np.ndarray, num_parts: int) -> np.ndarray:
-    """Neighbouring numbers together, with like numbers of rows."""
+    """Keep the order of the agents, with similar numbers of rows in each part."""
     middles = (np.cumsum(rows) - rows / 2) / rows.sum()
     owner = np.minimum((middles * num_parts).astype(int), num_parts - 1)
     fewest, most = np.arange(len(rows)) - (len(rows) - num_parts), np.arange(len(rows))

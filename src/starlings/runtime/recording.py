@@ -1,4 +1,4 @@
-"""What the runtimes share: how many rounds a run has, and what it keeps of them."""
+"""The schedule of a run, and the draws that it records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlings.network.communicator import Communicator
 
 @dataclass(frozen=True)
 class Schedule:
-    """The rounds of a run: `burn_in` that are dropped, then every `thin`-th is kept."""
+    """The rounds of a run: `burn_in` rounds without draws, then a draw every `thin` rounds."""
 
     draws: int
     burn_in: int = 0
@@ -29,16 +29,16 @@ class Schedule:
 
     @property
     def num_rounds(self) -> int:
-        """All rounds of the run."""
+        """The number of all rounds of the run."""
         return self.burn_in + self.draws * self.thin
 
     def round_of(self, draw: Any) -> Any:
-        """The round that makes a draw; draw 0 is the first one kept."""
+        """The number of the round that makes a draw; draws are numbered from 0."""
         return self.burn_in + (draw + 1) * self.thin
 
 
 class Record(NamedTuple):
-    """What is kept of a stretch of rounds, with the draw as first axis."""
+    """Consecutive draws, with the draw as first axis."""
 
     position: Any
     """(draw, chain, agent, dim), in unconstrained coordinates."""
@@ -48,8 +48,8 @@ class Record(NamedTuple):
 
 def disagreement(positions: np.ndarray) -> np.ndarray:
     """sqrt(mean_i |x_i - mean x|^2) over the agents, the axis before the last."""
-    apart = positions - positions.mean(axis=-2, keepdims=True)
-    return np.sqrt(np.mean(np.sum(apart**2, axis=-1), axis=-1))
+    deviations = positions - positions.mean(axis=-2, keepdims=True)
+    return np.sqrt(np.mean(np.sum(deviations**2, axis=-1), axis=-1))
 
 
 def mean_disagreement(communicator: Communicator, positions: np.ndarray) -> float:
@@ -64,13 +64,13 @@ def mean_disagreement(communicator: Communicator, positions: np.ndarray) -> floa
 
 
 class Store(Protocol):
-    """Where draws go that are not to stay in memory."""
+    """Where draws are stored that shall not stay in memory."""
 
     def keep(self, first: int, record: Record) -> None:
-        """Draws of which the first has the number `first`."""
+        """Store draws, of which the first has the number `first`."""
 
     def pieces(self, count: int) -> Iterator[Record]:
-        """The first `count` draws again, piece by piece."""
+        """The first `count` draws, piece by piece."""
 
 
 @dataclass
@@ -78,23 +78,23 @@ class Recording:
     """The draws of a run as they arrive, on the host: in a store, or else in memory."""
 
     parts: list[Record] = field(default_factory=list)
-    """Those that are in memory, after all that are in the store."""
+    """The draws in memory, which follow those in the store."""
     store: Store | None = None
     stored: int = 0
-    """How many are in the store."""
+    """The number of draws in the store."""
     room: int = 1
-    """How many may wait for the store in memory."""
+    """The number of draws in memory at which they move to the store."""
     most: float = math.inf
-    """How many count: see `cut`."""
+    """The number of draws that count; later ones are ignored; see `cut`."""
 
     def add(self, record: Record, count: int) -> None:
-        """Keep the first `count` draws of a chunk."""
+        """Add the first `count` draws of a chunk."""
         self.parts.append(Record(*(np.array(column[:count]) for column in record)))
         if self._waiting >= self.room:
             self.flush()
 
     def flush(self) -> None:
-        """Hand over to the store, if there is one, what waits for it."""
+        """Move the draws in memory to the store, if there is one."""
         if self.store is None or not self.parts:
             return
         self.store.keep(self.stored, _joined(self.parts, self._waiting))
@@ -129,17 +129,17 @@ class Recording:
         return _joined(self.pieces(), self.count)
 
     def thinned(self, most: int) -> np.ndarray:
-        """Positions of every so-many-th draw, (draw, chain, agent, dim): of all chains `most`."""
-        step, kept, first = 1, [], 0
+        """Evenly spaced positions (draw, chain, agent, dim), at most `most` of all chains."""
+        step, selected, first = 1, [], 0
         for piece in self.pieces():
             length, chains = piece.position.shape[:2]
             step = -(-chains * self.count // most)
-            kept.append(np.array(piece.position[-first % step :: step]))
+            selected.append(np.array(piece.position[-first % step :: step]))
             first += length
-        return np.concatenate(kept)
+        return np.concatenate(selected)
 
     def cut(self, draws: int) -> Recording:
-        """The first draws alone, if there are more."""
+        """The recording without the draws after the first `draws`."""
         return dataclasses.replace(self, most=draws)
 
     @property
@@ -149,11 +149,12 @@ class Recording:
 
     @property
     def _waiting(self) -> int:
+        """The number of draws in memory."""
         return sum(len(part.position) for part in self.parts)
 
 
 def _joined(pieces: Iterable[Record], count: int) -> Record:
-    """Pieces of `count` draws together, in one array for each column."""
+    """Pieces with `count` draws in all as one record."""
     whole, place = None, 0
     for piece in pieces:
         if whole is None:

@@ -14,8 +14,8 @@ import abc
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from starlings.errors import TuningError
 from starlings.network import Inbox, Network
@@ -27,24 +27,25 @@ from starlings.random.addresses import Round
 class Info(NamedTuple):
     """What a step reports about itself."""
 
-    residual: Any
-    """How far the proximal step is from its optimum (Newton decrement); 0 where there is none."""
-    iterations: Any
-    """Newton iterations of the proximal step; 0 where there are none."""
+    residual: Float[Array, ""]
+    """The Newton decrement of the proximal step, 0 at its optimum; 0 without a proximal step."""
+    iterations: Int[Array, ""]
+    """Newton iterations of the proximal step; 0 without a proximal step."""
 
 
 class PositionState(NamedTuple):
-    """The state of a sampler that remembers nothing but where it is."""
+    """The state of a sampler that remembers its position and nothing else."""
 
-    position: Any
+    position: Float[Array, " dim"]
     """x_i."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a user wants to know before choosing, printed by `starlings samplers`."""
+    """What a user wants to know before choosing a sampler, printed by `starlings samplers`."""
 
     title: str
+    """The name in tables and figures."""
     exchanged: str
     """What a message holds, in words."""
     floats_per_parameter: int
@@ -54,7 +55,7 @@ class Card:
     reference: str
     """The publication."""
     floats_besides: int = 0
-    """Numbers sent to each neighbour in each round besides, whatever the number of parameters."""
+    """Further numbers sent to each neighbour in each round, whatever the number of parameters."""
 
     def floats(self, dim: int) -> int:
         """Numbers in one message about `dim` parameters."""
@@ -69,19 +70,20 @@ class Card:
 
 
 class PilotLength(NamedTuple):
-    """The length of a pilot run of tuning, whose first half is dropped."""
+    """The length of a pilot run, by which tuning measures a sampler; its first half is dropped."""
 
     chains: int
+    """The number of chains."""
     cycles: int
     """Cycles of rounds in each chain; see `Sampler.cycle`."""
     draws: int
-    """Draws kept of each chain, from the second half."""
+    """Draws recorded in each chain, in its second half."""
 
 
 class UnitPosterior(NamedTuple):
     """A posterior in coordinates in which it is near N(0, I), from which a sampler is tuned.
 
-    Every agent carries its share of the posterior's gradient and curvature at the origin.
+    Every agent has its share of the posterior's gradient and curvature at the origin.
     """
 
     dim: int
@@ -106,15 +108,15 @@ class Sampler(abc.ABC):
     common_start: ClassVar[bool] = False
     """Whether all agents of a chain have to start at one point, and then move together."""
     draws_nothing: ClassVar[bool] = False
-    """Whether it converges to the mode instead of drawing: its spread is then not judged."""
+    """Whether it converges to the mode instead of drawing: diagnostics then ignore its spread."""
     step_field: ClassVar[str | None] = None
-    """The field that is a step size: too large a value explodes, and a smaller one is the cure."""
+    """The name of the field that is a step size, which has to be smaller if a run diverges."""
     pilot: ClassVar[PilotLength] = PilotLength(chains=16, cycles=750, draws=125)
-    """How long a pilot run is, where it is tuned."""
+    """The length of a pilot run, if the sampler is tuned."""
 
     @property
     def noises(self) -> tuple[str, ...]:
-        """Kinds of Gaussian noise that every round draws: a runtime may then draw them ahead.
+        """The kinds of Gaussian noise that every round draws, which a runtime may draw ahead.
 
         "shared" for `Round.shared_noise`, "private" for `Round.private_noise`, or both.
         """
@@ -126,41 +128,41 @@ class Sampler(abc.ABC):
         return 1
 
     @abc.abstractmethod
-    def init(self, agent: Agent, position: jax.Array, round: Round) -> Any:
-        """The state at the start (round 0), from a position of shape (dim,).
+    def init(self, agent: Agent, position: Float[Array, " dim"], round: Round) -> Any:
+        """The state at the start (round 0), from a position.
 
         A state is a tuple or a pytree with a field `position` of shape (dim,).
         """
 
     @abc.abstractmethod
     def step(self, agent: Agent, state: Any, inbox: Inbox, round: Round) -> tuple[Any, Info]:
-        """One round: the next state, and a report."""
+        """One round: the next state, and a report about the step."""
 
     def prepare(self, agent: Agent) -> Agent:
-        """The agent with whatever is the same in all rounds computed, once before the loop."""
+        """The agent, with what is the same in all rounds computed; called once before a run."""
         return agent
 
-    def message(self, state: Any) -> jax.Array:
+    def message(self, state: Any) -> Float[Array, " floats"]:
         """All that ever leaves an agent: one flat vector of floats; by default its position."""
         return state.position
 
-    def draw(self, agent: Agent, state: Any, upcoming: Round) -> jax.Array:
-        """What is recorded, of shape (dim,); `upcoming` is the round after the one just made."""
+    def draw(self, agent: Agent, state: Any, upcoming: Round) -> Float[Array, " dim"]:
+        """What is recorded of a state; `upcoming` is the round after the one just made."""
         return state.position
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Raise a `ValueError` with the remedy where it cannot run on this problem or network."""
+        """Raise a `ValueError` with the remedy if it cannot run on this problem or network."""
         return
 
     @classmethod
     def tuned(cls, unit: UnitPosterior, **choices: Any) -> Sampler:
-        """A sampler with settings that the agents choose; `choices` are fields that select code."""
+        """A sampler whose settings the agents choose; `choices` are fields that select code."""
         raise TuningError(
             f"{cls.__name__} has no rule by which it is tuned: give its settings, or write its "
             "class method `tuned`."
         )
 
 
-def no_info(position: jax.Array) -> Info:
-    """The report of a step that solves nothing."""
+def no_info(position: Float[Array, " dim"]) -> Info:
+    """The report of a step that solves no equations."""
     return Info(jnp.zeros((), position.dtype), jnp.zeros((), jnp.int32))

@@ -25,7 +25,7 @@ from starlings.solvers.proximal import prepared
 @pytree
 @dataclass(frozen=True)
 class CADMM(Sampler):
-    """Finds the mode and draws nothing: the noise-free limit, and the paper's ADMM baseline.
+    """Consensus ADMM, which finds the mode and draws nothing: the paper's baseline.
 
     Args:
         rho: the penalty.
@@ -50,11 +50,11 @@ class CADMM(Sampler):
         return DADMMSState(position, jnp.zeros_like(position))
 
     def prepare(self, agent: Agent) -> Agent:
-        """The matrix of (2) for a quadratic potential."""
+        """Compute the matrix of (2), if the potential is quadratic."""
         return prepared(agent, 2 * self.rho * agent.degree)
 
     def step(
         self, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round
     ) -> tuple[DADMMSState, Info]:
-        """One round without noise."""
+        """One round of eqs. (1) and (2) of `dadmms` without noise."""
         return admm_step(self.rho, agent, state, inbox, round, noise=0.0)

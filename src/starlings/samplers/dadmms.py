@@ -6,8 +6,8 @@ With d_i neighbours, penalty rho and noise n_i, agent i solves in round k + 1
     x_i' = argmin_x f_i(x) + rho d_i |x|^2 - l_i'x,                                 (2)
     l_i  = rho (d_i x_i + sum_j x_j) - p_i - n_i
 
-which is Algorithm 1 of the paper with the dual update (1) of round k moved to where its messages
-are used again: one exchange a round. The laws of the noise, with w ~ N(0, I):
+which is Algorithm 1 of the paper with the dual update (1) of round k moved to the next round, which
+uses the same messages: one exchange in each round. The laws of the noise, with w ~ N(0, I):
 
     paper      n_i = sqrt(2) d_i w_i                     w_i drawn by each agent    (3)
     private    n_i = 2 sqrt(rho d_i) w_i                 w_i drawn by each agent    (4)
@@ -25,9 +25,9 @@ agents disagree. Half-noise output records
 
 whose variance is right to second order in the step instead of to first. Under (7) and (8) the sum
 of the noises has the covariance sum_i Hess f_i besides, just what implicit Euler loses: the average
-of the iterates then has exactly the posterior's covariance at any rho, if the agents are alike and
-Gaussian. (8) needs coordinates in which sum_i Hess f_i = I, such as those of `tuning`, and keeps
-the agents together; (7) works in any, and scatters them.
+of the iterates then has exactly the posterior's covariance at any rho, if the potentials are equal
+and quadratic. (8) needs coordinates in which sum_i Hess f_i = I, such as those of `tuning`, and
+keeps the agents together; (7) works in any coordinates, and scatters the agents.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
 from starlings.solvers.proximal import prepared, proximal_point
 
 NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
+"""The laws of the noise, eqs. (3) to (5), (7) and (8)."""
 OUTPUTS = ("iterate", "half-noise")
+"""What is recorded: x_i, or eq. (6)."""
 
 
 class DADMMSState(NamedTuple):
-    """What an agent holds from one round to the next."""
+    """What an agent needs from one round to the next."""
 
     position: Any
     """x_i."""
@@ -100,13 +102,13 @@ class DADMMS(Sampler):
 
     @property
     def noises(self) -> tuple[str, ...]:
-        """Eqs. (3) and (4) are private, (5) and (8) shared, and (7) is both."""
+        """Private noise for eqs. (3) and (4), shared for (5) and (8), and both for (7)."""
         laws = {"paper": ("private",), "private": ("private",), "curvature": ("shared", "private")}
         return laws.get(self.noise, ("shared",))
 
     @classmethod
     def tuned(cls, unit: UnitPosterior, **choices: Any) -> DADMMS:
-        """With the penalty that makes the wanted step."""
+        """A sampler with the penalty that makes the wanted step."""
         return cls(unit.rho, **choices)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
@@ -114,7 +116,7 @@ class DADMMS(Sampler):
         return DADMMSState(position, jnp.zeros_like(position))
 
     def prepare(self, agent: Agent) -> Agent:
-        """The matrix of (2) for a quadratic potential."""
+        """Compute the matrix of (2), if the potential is quadratic."""
         return prepared(agent, 2 * self.rho * agent.degree)
 
     def step(
@@ -130,7 +132,7 @@ class DADMMS(Sampler):
         return admm_step(self.rho, agent, state, inbox, round, noise)
 
     def draw(self, agent: Agent, state: DADMMSState, upcoming: Round) -> jax.Array:
-        """x_i, or eq. (6)."""
+        """The position x_i, or s_i of eq. (6)."""
         if self.output == "iterate":
             return state.position
         noise = self._noise(agent, upcoming, state.position)
@@ -146,22 +148,23 @@ class DADMMS(Sampler):
 
 
 def coherent_noise(rho, agent: Agent, round: Round, like: jax.Array) -> jax.Array:
-    """Eq. (5)."""
+    """The coherent noise n_i of eq. (5), of the shape and type of `like`."""
     return 2 * agent.share * jnp.sqrt(rho * agent.total_degree) * round.shared_noise(like)  # (5)
 
 
 def _curvature_noise(agent: Agent, round: Round, position: jax.Array) -> jax.Array:
-    """R_i w_i of eq. (7), with the positive part of the Hessian."""
+    """The noise R_i w_i of eq. (7), with the positive part of the Hessian."""
     if agent.quadratic is not None:
         values, vectors = agent.quadratic.curvatures, agent.quadratic.basis
     else:
         values, vectors = jnp.linalg.eigh(agent.hessian(position))
-    entries = vectors.T @ round.private_noise(position)  # the symmetric root: whatever the basis
+    # R_i is the symmetric root, which does not depend on the choice of eigenvectors.
+    entries = vectors.T @ round.private_noise(position)
     return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * entries)
 
 
 def admm_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise):
-    """Eqs. (1) and (2) with a given noise; C-ADMM is the same with none."""
+    """One round of eqs. (1) and (2) with a given noise; without noise it is C-ADMM."""
     own = agent.degree * state.position
     gain = jnp.where(round.index == 1, 0.0, rho)
     dual = state.dual + gain * (own - inbox.sum)  # (1)
@@ -172,5 +175,5 @@ def admm_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round,
 
 
 def _per_degree(value, degree):
-    """value / degree, and zero for an agent without neighbours."""
+    """The value divided by the degree; zero for an agent without neighbours."""
     return jnp.where(degree > 0, value / jnp.maximum(degree, 1), 0.0)

@@ -5,7 +5,7 @@ With Metropolis weights W, step eta, friction gamma and a full or minibatch grad
     v_i' = v_i - eta (gamma v_i + g_i(x_i)) + sqrt(2 gamma eta) u_i        (1)
     x_i' = sum_j W_ij x_j + eta v_i'                                       (2)
 
-where u_i is `unit_noise`. Velocities start at N(0, I).
+where u_i is `LangevinSampler.unit_noise`. Velocities start at N(0, I).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from starlings.solvers.gradients import gradient
 
 
 class DSGHMCState(NamedTuple):
-    """The least that the next round needs."""
+    """What an agent needs from one round to the next."""
 
     position: Any
     """x_i."""
     velocity: Any
-    """v_i, which no neighbour sees."""
+    """v_i, which is not sent."""
 
 
 @pytree

@@ -4,8 +4,8 @@ With Metropolis weights W, step eta and a full or minibatch gradient g_i,
 
     x_i' = sum_j W_ij x_j - eta g_i(x_i) + sqrt(2 eta) u_i                 (1)
 
-where u_i is `unit_noise`: N(0, I) drawn by each agent, or w / sqrt(N) with one w for all. Either
-way the network's average takes Langevin steps of eta / N on sum_i f_i.
+where u_i is `LangevinSampler.unit_noise`: N(0, I) drawn by each agent, or w / sqrt(N) with one w
+for all. Either way the network's average takes Langevin steps of eta / N on sum_i f_i.
 """
 
 from __future__ import annotations

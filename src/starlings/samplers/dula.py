@@ -6,7 +6,8 @@ With d_i neighbours, N agents, and steps alpha_k and zeta_k that may decay,
 
     alpha_k, zeta_k = scale / (k + offset)^exponent,   k = 0, 1, ...                         (2)
 
-where u_i is `unit_noise`. The network's average takes Langevin steps of alpha_k on sum_i f_i.
+where u_i is `LangevinSampler.unit_noise`. The network's average takes Langevin steps of alpha_k on
+sum_i f_i.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ class Decay:
     """A step that falls as a power of the round, eq. (2)."""
 
     scale: Any
+    """The numerator, in units of the step."""
     offset: Any = 1.0
+    """Rounds that are added to k."""
     exponent: Any = 0.0
+    """Between 0 (a constant step) and 1."""
 
     def __post_init__(self) -> None:
         check_positive(scale=self.scale, offset=self.offset)
@@ -50,7 +54,7 @@ class Decay:
 @pytree
 @dataclass(frozen=True)
 class DULA(LangevinSampler):
-    """Consensus and gradient steps with schedules of their own.
+    """Consensus steps and gradient steps, each with its own schedule.
 
     Args:
         step_size: alpha, a number or a `Decay`; exact only as it goes to zero.
@@ -90,12 +94,13 @@ class DULA(LangevinSampler):
         x, n = state.position, agent.num_agents
         alpha, zeta = self.steps_at(round.index - 1)
         slope = gradient(agent, x, round, self.batch_size)
-        apart = agent.degree * x - inbox.sum
+        disagreement = agent.degree * x - inbox.sum
         kick = jnp.sqrt(2 * alpha * n) * self.unit_noise(agent, round, x)
-        return PositionState(x - zeta * apart - alpha * n * slope + kick), no_info(x)  # (1)
+        position = x - zeta * disagreement - alpha * n * slope + kick  # (1)
+        return PositionState(position), no_info(x)
 
     def steps_at(self, k: Any) -> tuple[Any, Any]:
-        """alpha_k and zeta_k, eq. (2)."""
+        """The steps alpha_k and zeta_k, eq. (2)."""
         alpha, zeta = self.step_size, self.consensus_step
         return (
             alpha.at(k) if isinstance(alpha, Decay) else alpha,

@@ -1,6 +1,6 @@
-"""What the gradient-based samplers share: minibatches, and noise of the right total variance.
+"""The base of gradient-based samplers: minibatches, and noise of the right total variance.
 
-With N agents, noise u_i whose average over the network has variance 1/N in every coordinate:
+With N agents, the average of the noise u_i over the network has variance 1/N in every coordinate:
 
     private    u_i = w_i,           w_i ~ N(0, I) drawn by each agent for itself             (1)
     coherent   u_i = w / sqrt(N),   the same w ~ N(0, I) at every agent                      (2)
@@ -17,6 +17,7 @@ from starlings.random.addresses import Round
 from starlings.samplers.base import Sampler
 
 NOISE_LAWS = ("private", "coherent")
+"""The laws of the noise, eqs. (1) and (2)."""
 
 
 class LangevinSampler(Sampler):
@@ -28,17 +29,17 @@ class LangevinSampler(Sampler):
 
     @property
     def noises(self) -> tuple[str, ...]:
-        """Eq. (1) is private, eq. (2) shared."""
+        """Private noise for eq. (1), shared noise for eq. (2)."""
         return ("shared",) if self.noise == "coherent" else ("private",)
 
     def check_choices(self) -> None:
-        """Check the two fields that select code."""
+        """Check `noise` and `batch_size`, the fields that select code."""
         check_choice(NOISE_LAWS, noise=self.noise)
         if self.batch_size is not None:
             check_count(1, batch_size=self.batch_size)
 
     def unit_noise(self, agent: Agent, round: Round, like: jax.Array) -> jax.Array:
-        """u_i, of the shape and type of `like`."""
+        """The noise u_i, of the shape and type of `like`."""
         if self.noise == "private":
             return round.private_noise(like)  # (1)
         return round.shared_noise(like) / jnp.sqrt(agent.num_agents)  # (2)

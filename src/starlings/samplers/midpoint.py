@@ -7,10 +7,10 @@ With d_i neighbours, penalty rho and the coherent noise n_i of `dadmms` divided 
     l_i  = rho (d_i x_i + sum_j x_j) - p_i - n_i / sqrt(2)
     x_i' = 2 y_i' - (d_i x_i + sum_j x_j) / (2 d_i)                                    (3)
 
-Where agents are alike, (2) is half an implicit step of Langevin dynamics and (3) doubles it: the
-midpoint rule, which keeps a Gaussian posterior exactly at any step. The reflection is about the
-mean of the neighbourhood; about x_i itself it would be unstable on bipartite graphs. Neighbours
-need both x and y.
+If all potentials are equal, (2) is half an implicit step of Langevin dynamics and (3) doubles it:
+the midpoint rule, which leaves a Gaussian posterior exactly invariant at any step. The reflection
+is about the mean of the neighbourhood; about x_i itself it would be unstable on bipartite graphs.
+Neighbours need both x and y.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from starlings.solvers.proximal import prepared, proximal_point
 
 
 class MidpointState(NamedTuple):
-    """The least that the next round needs."""
+    """What an agent needs from one round to the next."""
 
     position: Any
     """x_i."""
@@ -67,12 +67,12 @@ class MidpointADMMS(Sampler):
 
     @classmethod
     def tuned(cls, unit: UnitPosterior, **choices: Any) -> MidpointADMMS:
-        """With the penalty of `DADMMS`, which here makes twice the step."""
+        """A sampler with the penalty of `DADMMS`, which makes twice the step here."""
         return cls(unit.rho)
 
     @property
     def noises(self) -> tuple[str, ...]:
-        """Coherent noise is shared."""
+        """Shared noise: the noise is coherent."""
         return ("shared",)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> MidpointState:
@@ -80,11 +80,11 @@ class MidpointADMMS(Sampler):
         return MidpointState(position, position, jnp.zeros_like(position))
 
     def prepare(self, agent: Agent) -> Agent:
-        """The matrix of (2) for a quadratic potential."""
+        """Compute the matrix of (2), if the potential is quadratic."""
         return prepared(agent, 2 * self.rho * agent.degree)
 
     def message(self, state: MidpointState) -> jax.Array:
-        """x_i and y_i."""
+        """The position x_i and the midpoint y_i."""
         return jnp.concatenate([state.position, state.midpoint])
 
     def step(

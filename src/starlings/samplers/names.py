@@ -67,7 +67,7 @@ def find_sampler(name: str, folder: Path | None = None) -> type[Sampler]:
 
     Args:
         name: a name as at the top of this file.
-        folder: a folder that is searched too for the module of "module:Class", after all places
+        folder: a folder that is searched too for the module of "module:Class", after all folders
             that Python knows: a file module.py there is enough.
 
     >>> find_sampler("dadmms").__name__
@@ -123,7 +123,7 @@ def _imported(place: str, folder: Path | None = None) -> type[Sampler]:
 
 @contextlib.contextmanager
 def _searched_last(folder: Path | None) -> Iterator[None]:
-    """A context in which modules are searched for in a folder too, after all other places."""
+    """A context in which modules are searched for in a folder too, after all other folders."""
     place = "" if folder is None else str(folder.resolve())
     if folder is None or place in sys.path:
         yield

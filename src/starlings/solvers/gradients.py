@@ -8,13 +8,16 @@ With B rows r_1..r_B drawn uniformly with replacement from the n_i rows of agent
 from __future__ import annotations
 
 import jax
+from jaxtyping import Array, Float
 
 from starlings.problem.agent import Agent
 from starlings.random.addresses import Round
 
 
-def gradient(agent: Agent, z: jax.Array, round: Round, batch_size: int | None) -> jax.Array:
-    """The full gradient, or eq. (1) where a batch size is given."""
+def gradient(
+    agent: Agent, z: Float[Array, " dim"], round: Round, batch_size: int | None
+) -> Float[Array, " dim"]:
+    """The full gradient at z, or its estimate (1) from `batch_size` rows, if that is given."""
     if batch_size is None:
         return agent.gradient(z)
     batch = jax.random.randint(round.batch_key(), (batch_size,), 0, agent.num_rows)
