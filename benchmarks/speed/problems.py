@@ -10,7 +10,7 @@ import numpy as np
 import starlings as st
 from starlings.research.paper.data import (
     NOISE_STD,
-    PRIOR_VAR,
+    PRIOR_STD,
     linear_problem,
     logistic_problem,
 )
@@ -45,7 +45,7 @@ class Regression:
     @property
     def prior_curvature(self) -> float:
         """The curvature of one agent's share of the prior: its share of 1 / variance."""
-        return 1 / (PRIOR_VAR * len(self.x))
+        return 1 / (PRIOR_STD**2 * len(self.x))
 
     @property
     def noise_variance(self) -> float:

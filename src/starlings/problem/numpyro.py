@@ -1,7 +1,7 @@
 """Problems from NumPyro models.
 
-A "site" of NumPyro is a named statement of a model, not a place with data. A model is run once on
-the rows of the first place to find its latent sites (the parameters, with their supports), its
+What NumPyro calls a site is a named statement of a model, not an owner of rows. A model is run once
+on the rows of the first agent to find its latent sites (the parameters, with their supports), its
 observed sites and its deterministic sites. With values for the latent sites, the trace of the model
 on any rows gives
 
@@ -40,7 +40,7 @@ NUM_TRIALS = 3
 
 
 def problem_from_numpyro(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> Problem:
-    """The problem of a NumPyro model on the rows of every place; see `Problem.from_numpyro`."""
+    """The problem of a NumPyro model on the rows of every agent; see `Problem.from_numpyro`."""
     checked = check_shards(shards)
     first = next(iter(checked.values()))
     sites = _sampled(_trace(model, first))
@@ -196,7 +196,7 @@ def _check_sites(model: Callable[..., Any], shards: Mapping[str, Rows], sites: S
 def _independent_of_rows(model: Callable[..., Any], shards: Mapping[str, Rows]) -> list[str]:
     """The deterministic sites that are equal on all rows; a warning names each other one.
 
-    They are compared on the rows of every place, and on the last row of every place.
+    They are compared on the rows of every agent, and on the last row of every agent.
     """
     some = [*shards.values(), *({c: v[-1:] for c, v in rows.items()} for rows in shards.values())]
     varying, names = set(), list(_deterministic(_trace(model, some[0])))

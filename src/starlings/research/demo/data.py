@@ -27,8 +27,8 @@ from starlings.problem import Problem
 from starlings.problem.parameters import Parameter
 from starlings.research.packaged_data import read_packaged
 
-PRIOR_VAR = 10.0
-"""The prior variance of a coefficient, in eq. (1)."""
+PRIOR_STD = 10**0.5
+"""The prior standard deviation of a coefficient, in eq. (1)."""
 EXTRA = "demo"
 """The extra of the package that installs what the demo needs."""
 
@@ -96,7 +96,7 @@ def counted_problem(shards: dict[str, dict[str, np.ndarray]]) -> Problem:
     labels = tuple(covariate.label for covariate in COVARIATES)
     units = Units(tuple(covariate.scale for covariate in COVARIATES))
     beta = Parameter((len(labels),), labels=labels, transform=units)
-    return Problem(binomial, NormalPrior(PRIOR_VAR**0.5), {"beta": beta}, shards)
+    return Problem(binomial, NormalPrior(PRIOR_STD), {"beta": beta}, shards)
 
 
 def count_rows(rows: pd.DataFrame) -> dict[str, np.ndarray]:

@@ -28,10 +28,11 @@ DATA_SEED = 10
 """The seed of the generator in the released code."""
 NOISE_STD = 4.0
 """The standard deviation of an outcome in eq. (1)."""
-PRIOR_VAR = 10.0
-"""The prior variance of a coefficient, in both regressions."""
-LOGISTIC_DIM, LOGISTIC_ROWS, FEATURE_VAR = 3, 50, 20.0
-"""The coefficients, the rows of each agent and the variance of a covariate, in eq. (2)."""
+PRIOR_STD = 10**0.5
+"""The prior standard deviation of a coefficient, in both regressions."""
+LOGISTIC_DIM, LOGISTIC_ROWS, FEATURE_STD = 3, 50, 20**0.5
+"""The number of coefficients, the number of rows of each agent, and the standard deviation of a
+covariate, in eq. (2)."""
 
 TOPOLOGIES: dict[str, Callable[[int], Network]] = {
     "complete": Network.complete,
@@ -49,7 +50,7 @@ def linear_problem(num_agents: int, rows_each: int, dim: int = 2) -> Problem:
     0.3805
     """
     random = np.random.RandomState(DATA_SEED)
-    truth = random.multivariate_normal(np.zeros(dim), PRIOR_VAR * np.eye(dim))
+    truth = random.multivariate_normal(np.zeros(dim), PRIOR_STD**2 * np.eye(dim))
     rows, outcomes = [], []
     for _ in range(num_agents):
         z = random.multivariate_normal(np.zeros(dim), np.eye(dim), size=(rows_each,))
@@ -61,7 +62,7 @@ def linear_problem(num_agents: int, rows_each: int, dim: int = 2) -> Problem:
         np.concatenate(outcomes),
         sites,
         noise_std=NOISE_STD,
-        prior_std=PRIOR_VAR**0.5,
+        prior_std=PRIOR_STD,
         intercept=False,
     )
 
@@ -74,10 +75,10 @@ def logistic_problem(num_agents: int) -> Problem:
     """
     origin, unit = np.zeros(LOGISTIC_DIM), np.eye(LOGISTIC_DIM)
     random = np.random.RandomState(DATA_SEED)
-    truth = random.multivariate_normal(origin, PRIOR_VAR * unit)
+    truth = random.multivariate_normal(origin, PRIOR_STD**2 * unit)
     rows, labels = [], []
     for _ in range(num_agents):
-        z = random.multivariate_normal(origin, FEATURE_VAR * unit, size=LOGISTIC_ROWS)
+        z = random.multivariate_normal(origin, FEATURE_STD**2 * unit, size=LOGISTIC_ROWS)
         rows.append(z)
         labels.append(random.uniform(size=LOGISTIC_ROWS) <= 1 / (1 + np.exp(-z @ truth)))
     sites = [agent for agent in range(num_agents) for _ in range(LOGISTIC_ROWS)]
@@ -85,7 +86,7 @@ def logistic_problem(num_agents: int) -> Problem:
         np.concatenate(rows),
         np.concatenate(labels),
         sites,
-        prior_std=PRIOR_VAR**0.5,
+        prior_std=PRIOR_STD,
         intercept=False,
     )
 
