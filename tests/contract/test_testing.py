@@ -196,6 +196,11 @@ def test_a_sampler_that_keeps_them_passes():
     check_sampler(Plain(0.1))
 
 
+def test_a_small_problem_and_network_can_be_given():
+    problem = st.models.gaussian(np.full((3, 1, 1), 0.5))
+    check_sampler(Plain(0.1), problem, st.Network.path(3))
+
+
 def test_pytest_is_not_needed():
     program = (
         "import sys; sys.modules['pytest'] = None\n"

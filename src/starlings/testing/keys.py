@@ -18,8 +18,8 @@ from starlings.random.addresses import Round
 from starlings.samplers import Sampler
 from starlings.testing.trial import Trial, require
 
-CHAINS, AGENTS = 2, 3
-"""Numbers of chains and of agents whose keys are compared."""
+CHAINS, AGENTS = 2, 6
+"""Numbers of chains and of agents whose keys are compared; of agents, fewer on a smaller network."""
 
 
 class KeysUsed(NamedTuple):
@@ -38,8 +38,9 @@ def no_key_is_used_twice(trial: Trial, sampler: Sampler) -> KeysUsed:
     """
     _check_by_jax(trial, sampler)
     count: Counter[bytes] = Counter()
+    agents = min(AGENTS, trial.network.size)
     with jax.enable_x64(True), jax.disable_jit():
-        for chain, agent in np.ndindex(CHAINS, AGENTS):
+        for chain, agent in np.ndindex(CHAINS, agents):
             used = _keys_of(trial, sampler, chain, agent)
             require(
                 len(set(used)) == len(used),
@@ -49,7 +50,7 @@ def no_key_is_used_twice(trial: Trial, sampler: Sampler) -> KeysUsed:
             count.update(used)
     owners = sorted(count.values())
     require(
-        set(owners) <= {1, AGENTS},
+        set(owners) <= {1, agents},
         "a random key belongs neither to one agent nor to all agents of one chain: take noise and "
         "keys from `Round`, not from a seed of your own.",
     )
@@ -57,7 +58,7 @@ def no_key_is_used_twice(trial: Trial, sampler: Sampler) -> KeysUsed:
         bool(owners) or sampler.draws_nothing,
         "no random number was drawn; a sampler that converges instead says `draws_nothing = True`.",
     )
-    return KeysUsed(owners.count(1), owners.count(AGENTS))
+    return KeysUsed(owners.count(1), owners.count(agents))
 
 
 def _check_by_jax(trial: Trial, sampler: Sampler) -> None:
