@@ -19,7 +19,7 @@ from starlings.samplers import Sampler
 from starlings.testing.trial import Trial, require
 
 CHAINS, AGENTS = 2, 6
-"""Numbers of chains and of agents whose keys are compared; of agents, fewer on a smaller network."""
+"""Numbers of chains and of agents whose keys are compared; a smaller network has fewer agents."""
 
 
 class KeysUsed(NamedTuple):
