@@ -9,6 +9,7 @@ from starlings.problem.shards import padded_length, stacked
 from starlings.runtime import buckets, loop
 from starlings.runtime.buckets import Groups, Stack, grouped
 from starlings.runtime.recording import Schedule
+from starlings.runtime.rounds import NOTHING
 from starlings.sampling import start_positions
 
 SIZES = (3, 90, 4, 100, 5, 17, 2)
@@ -71,7 +72,7 @@ def test_draws_are_the_same_with_and_without_groups(sampler, dim, monkeypatch):
 
     in_groups = draws()
     monkeypatch.setattr(buckets, "WORTHWHILE", np.inf)
-    monkeypatch.setattr(loop, "noise_ahead", lambda *_: loop.NOTHING)
+    monkeypatch.setattr(loop, "noise_ahead", lambda *_: NOTHING)
     loop.advance.clear_cache()
     np.testing.assert_allclose(draws(), in_groups, rtol=1e-10, atol=1e-12)
 

@@ -32,7 +32,6 @@ from starlings.runtime.chunks import Chunk, Pace, draws_per_chunk, next_chunk
 from starlings.runtime.divergence import first_divergence, no_divergence, retraced, watched
 from starlings.runtime.recording import Record, Recording, Schedule, mean_disagreement
 from starlings.runtime.rounds import (
-    NOTHING,
     draws_of,
     first_states,
     noise_ahead,
@@ -41,19 +40,6 @@ from starlings.runtime.rounds import (
 )
 from starlings.samplers import Sampler
 from starlings.system.interrupts import DeferredInterrupt
-
-__all__ = [
-    "NOTHING",
-    "Carry",
-    "Wiring",
-    "advance",
-    "draws_of",
-    "in_order",
-    "one_round",
-    "prepared",
-    "run",
-    "start",
-]
 
 LARGE_STATES = 2**20
 """Bytes of all positions above which a GPU runs rounds in blocks of pairs; see `repeated`."""
