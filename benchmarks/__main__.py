@@ -39,7 +39,7 @@ def names_option(names: str) -> typer.models.OptionInfo:
     return typer.Option(help=f"{names}, separated by commas.", show_default="all")
 
 
-@app.command()
+@app.command(epilog="Example: python -m benchmarks speed --quick")
 @ends_in_one_line
 def speed(
     output: Annotated[Path, output_option("results and the figure")] = Path("output/speed"),
@@ -63,7 +63,7 @@ def speed(
     typer.echo(f"Results: {results}")
 
 
-@app.command()
+@app.command(epilog="Example: python -m benchmarks cluster --quick")
 @ends_in_one_line
 def cluster(
     output: Annotated[Path, output_option()] = Path("output/cluster"),
@@ -79,7 +79,7 @@ def cluster(
     typer.echo(f"Results: {results}")
 
 
-@app.command()
+@app.command(epilog="Example: python -m benchmarks posteriors FOLDER --methods tuned")
 @ends_in_one_line
 def posteriors(
     folder: Annotated[
@@ -119,7 +119,7 @@ def posteriors(
     typer.echo(f"Results: {run(folder, output, **choices, **size, **how)}")
 
 
-@app.command()
+@app.command(epilog="Example: python -m benchmarks ladder --cases linear")
 @ends_in_one_line
 def ladder(
     output: Annotated[Path, output_option()] = Path("output/ladder"),
@@ -135,7 +135,7 @@ def ladder(
     typer.echo(f"Results: {run(output, cases=cases, effective_draws=effective_draws)}")
 
 
-@app.command()
+@app.command(epilog="Example: python -m benchmarks versions ../starlings-0.1")
 @ends_in_one_line
 def versions(
     other: Annotated[Path, typer.Argument(help="A clone of the repository at another version.")],

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 
-BENCHMARKS = ("speed", "cluster", "posteriors", "ladder")
+BENCHMARKS = ["speed", "cluster", "posteriors", "ladder", "versions"]
 
 
 @pytest.fixture
@@ -61,6 +61,23 @@ def test_a_wrong_option_ends_in_one_line(fails, arguments, message):
 def test_a_missing_extra_is_named(fails, monkeypatch, arguments, extra):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     fails(arguments, rf"install .*\[{extra}\]")
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_has_short_help_that_fits(name):
+    """Every benchmark that prints progress has an option against it; `ladder` prints none."""
+    long, short = (
+        CliRunner(env={"COLUMNS": "80"}).invoke(app, [name, option]) for option in ("--help", "-h")
+    )
+    assert (short.exit_code, short.stdout) == (0, long.stdout)
+    assert max(map(len, short.stdout.splitlines())) <= 80
+    assert "…" not in short.stdout
+    assert ("--quiet" in short.stdout) == (name != "ladder")
+    assert f"Example: python -m benchmarks {name}" in short.stdout
+
+
+def test_the_benchmarks_are_those_tried_here():
+    assert [each.callback.__name__ for each in app.registered_commands] == BENCHMARKS
 
 
 def test_it_runs_in_a_clone():

@@ -19,12 +19,12 @@ from benchmarks.posteriors import cases, consensus, methods, models, report, res
 from benchmarks.posteriors import run as bench
 from benchmarks.posteriors import score as scoring
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path(os.environ.get("STARLINGS_POSTERIORDB", ROOT.parent / "shared" / "posteriordb"))
-
+FOLDER = Path(os.environ.get("STARLINGS_POSTERIORS", ""))
+"""The folder with NAME.json and NAME.reference.json of every posterior."""
 
 needs_folder = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="no folder of posteriors; name it in STARLINGS_POSTERIORDB"
+    "STARLINGS_POSTERIORS" not in os.environ,
+    reason="needs a folder of posteriors: set the environment variable STARLINGS_POSTERIORS to it",
 )
 
 NEARLY_GAUSSIAN = [name for name in cases.BUILDERS if name not in cases.HARD]
