@@ -1,7 +1,12 @@
 """Short runs of every sampler on every form of network and potential, for `draws.npz`.
 
-`python tests/golden/cases.py draws.npz` writes the draws of all cases in one process; started by
-`mpiexec -n 2` with a second argument `mpi`, those of the cases in `CLUSTER` on two processes.
+Two commands write the whole file anew; the second one adds the cases in `CLUSTER` to it, which run
+on two processes:
+
+    python -m tests.golden.cases tests/golden/draws.npz
+    mpiexec -n 2 python -m tests.golden.cases tests/golden/draws.npz mpi
+
+The second command with further arguments, the keys of cases, runs those cases only.
 """
 
 from __future__ import annotations
@@ -9,13 +14,15 @@ from __future__ import annotations
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 
 import starlings as st
+from starlings.runtime.mpi.cluster import Cluster
+from tests.mpi import placed
 
 LENGTHS = {"draws": 4, "burn_in": 20, "thin": 3, "seed": 11, "progress": False, "check": False}
 
@@ -158,6 +165,31 @@ def all_draws() -> dict[str, np.ndarray]:
     return found
 
 
+def cluster_draws(cluster: Cluster, cases: Iterable[Case]) -> dict[str, np.ndarray]:
+    """The draws of these cases on the processes of an MPI job; nothing at all but the first."""
+    found = {}
+    for case in cases:
+        problem, network = placed(cluster, PROBLEMS[case[0]](), NETWORKS[case[1]]())
+        draws = drawn(problem, network, case)
+        if draws is not None:
+            found[name_of("mpi", *case)] = draws
+    return found
+
+
+def add_cluster_draws(path: Path, names: Sequence[str]) -> None:
+    """Add the cases of `CLUSTER` with these keys, or all of them, to a file of draws."""
+    with Cluster() as cluster:
+        wanted = [case for case in CLUSTER if not names or name_of("mpi", *case) in names]
+        found = cluster_draws(cluster, wanted)
+        if cluster.is_first:
+            before = dict(np.load(path)) if path.exists() else {}
+            np.savez_compressed(path, **{**before, **found})
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    np.savez_compressed(sys.argv[1], **all_draws())
+    path, *options = sys.argv[1:]
+    if options[:1] == ["mpi"]:
+        add_cluster_draws(Path(path), options[1:])
+    else:
+        np.savez_compressed(path, **all_draws())

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.golden import cases
+from tests.mpi import mpi, needs_mpi
 from tests.quick import quick_cases
 
 KEPT = np.load(Path(__file__).with_name("draws.npz"))
@@ -47,6 +48,19 @@ def test_draws_of_tuned_runs_are_those_that_were_kept(case):
 
 def test_draws_of_a_resumed_run_are_those_that_were_kept(tmp_path):
     assert_as_kept(cases.resumed(tmp_path), "resumed")
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    "case", quick_cases(cases.CLUSTER, cases.CLUSTER[:1]), ids=lambda case: cases.name_of(*case)
+)
+def test_draws_of_two_processes_are_those_that_were_kept(tmp_path, case):
+    key, target = cases.name_of("mpi", *case), tmp_path / "draws.npz"
+    done = mpi(2, "-m", "tests.golden.cases", target, "mpi", key)
+    assert done.returncode == 0, done.stderr
+    found = np.load(target)
+    assert found.files == [key]
+    assert_as_kept(found[key], key)
 
 
 def test_every_kept_case_is_compared():

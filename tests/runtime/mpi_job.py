@@ -21,6 +21,7 @@ from starlings.runtime.mpi.communicator import MPICommunicator
 from starlings.samplers import PilotLength
 from starlings.testing import check_communicator
 from starlings.testing.trial import irregular_network
+from tests.mpi import placed
 from tests.problems import unequal_linear_problem
 
 AGENTS, ROUNDS = 10, 200
@@ -76,16 +77,6 @@ def draws_of(problem: st.Problem, network: st.Network, sampler: str) -> st.Resul
     if sampler in OTHERS:
         how |= {"precision": "float32", "initial": np.full(3, 0.5)}
     return st.sample(problem, network, {**SAMPLERS, **OTHERS}[sampler], **LENGTHS, **how)
-
-
-def placed(cluster: Cluster, problem: st.Problem, network: st.Network):
-    """A problem and a network as one process sees them."""
-    network = network.matched_to(problem.sites)
-    network = cluster.place(network, cluster.partition(network, problem.num_rows))
-    local = {site: problem.shards[site] for site in network.local_names}
-    densities = (problem.log_likelihoods, problem.log_prior, problem.parameters)
-    part = st.Problem.from_flat(*densities, local, problem.is_quadratic)
-    return part.part_of(problem.sites), network
 
 
 def compare(cluster: Cluster, what: str, output: Path) -> None:

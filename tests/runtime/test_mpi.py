@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -14,28 +12,11 @@ import numpy as np
 import pytest
 
 import starlings as st
+from tests.mpi import ROOT, mpi, needs_mpi
 from tests.problems import unequal_linear_problem
 from tests.runtime import mpi_job
 
-ROOT = Path(__file__).parents[2]
-MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-MISSING = [name for name in ("mpi4py", "pymetis") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(
-    MPIEXEC is None or bool(MISSING), reason=f"no MPI here: mpiexec is {MPIEXEC}, no {MISSING}"
-)
-OVERSUBSCRIBED = ("--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1")
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-def mpi(processes: int, *command: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [MPIEXEC, "-n", str(processes), *OVERSUBSCRIBED, sys.executable, *map(str, command)],
-        cwd=ROOT,
-        env={**os.environ, **AS_ROOT},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+pytestmark = needs_mpi
 
 
 def job(processes: int, what: str, output: Path) -> subprocess.CompletedProcess[str]:
