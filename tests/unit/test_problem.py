@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import jax
@@ -444,6 +445,45 @@ def test_a_problem_cannot_be_changed(name):
     problem = unequal_linear_problem()
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(problem, name, None)
+
+
+def test_changing_what_a_problem_returns_does_not_change_the_problem():
+    problem = unequal_linear_problem()
+    sites, provenance = problem.sites, problem.provenance()
+    problem.sites.append("another")
+    problem.shards[sites[0]]["another"] = np.ones(1)
+    assert problem.sites == sites
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        problem.shards["another"] = {}
+    for rows in problem.shards.values():
+        with pytest.raises(ValueError, match="read-only"):
+            rows["y"][0] = 0.0
+    assert problem.provenance() == provenance
+
+
+def test_a_problem_and_the_arrays_of_its_caller_are_independent():
+    y = np.array([1.0, 2.0])
+    shards = {"north": {"y": y}, "south": {"y": y[:1]}}
+    problem = st.Problem(
+        lambda p, row: -0.5 * (row["y"] - p["mean"]) ** 2,
+        lambda p: -0.5 * p["mean"] ** 2,
+        parameters={"mean": ()},
+        shards=shards,
+    )
+    y[:] = 7.0  # the caller's array can still be written to
+    shards["west"] = {"y": y}
+    assert [rows["y"].tolist() for rows in problem.shards.values()] == [[1.0, 2.0], [1.0]]
+    assert problem.sites == ["north", "south"]
+
+
+def test_problems_with_the_same_rows_share_them():
+    problem = unequal_linear_problem()
+    moved = problem.affine(np.zeros(problem.dim), np.ones(problem.dim))
+    again = copy.deepcopy(problem.shards)
+    for site, rows in problem.shards.items():
+        for name, column in rows.items():
+            assert moved.shards[site][name] is column
+            np.testing.assert_array_equal(again[site][name], column)
 
 
 def test_copies_of_a_problem_keep_what_they_do_not_change():

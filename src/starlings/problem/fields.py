@@ -14,7 +14,7 @@ from starlings.problem.likelihood import Likelihood
 from starlings.problem.parameters import Parameters
 from starlings.problem.quadratic import Quadratic
 from starlings.problem.report import Report, named_values, num_values, values_as_text
-from starlings.problem.shards import Rows, count_rows, digest
+from starlings.problem.shards import Rows, Shards, count_rows, digest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,8 +28,9 @@ class ProblemFields:
     parameters: Parameters
     """The named parameters behind the flat vector."""
     shards: Mapping[str, Rows]
-    """The rows of every site whose data are in this process, by the name of the site."""
-    sites: list[str]
+    """The rows of every site whose data are in this process, by the name of the site; read-only,
+    see `Shards`."""
+    site_names: tuple[str, ...]
     """The names of all sites, also of those whose rows are in other processes."""
     is_quadratic: bool = False
     """Whether every potential is said to be quadratic in z."""
@@ -42,15 +43,25 @@ class ProblemFields:
     description: Mapping[str, Any] = field(default_factory=dict)
     """What the model is and where it comes from, in values that JSON has, for result files."""
 
+    def __post_init__(self) -> None:
+        """Make the rows and the names of the sites read-only; the caller's own stay as they are."""
+        object.__setattr__(self, "shards", Shards(self.shards))
+        object.__setattr__(self, "site_names", tuple(self.site_names))
+
+    @property
+    def sites(self) -> list[str]:
+        """The names of all sites, as a new list: changing it does not change the problem."""
+        return list(self.site_names)
+
     @property
     def num_agents(self) -> int:
         """The number of all sites, also of those whose rows are in other processes."""
-        return len(self.sites)
+        return len(self.site_names)
 
     @property
     def local(self) -> np.ndarray:
         """The numbers, counted from 0 among all sites, of the sites whose rows are here."""
-        number = {site: i for i, site in enumerate(self.sites)}
+        number = {site: i for i, site in enumerate(self.site_names)}
         return np.array([number[site] for site in self.shards])
 
     @property

@@ -90,7 +90,7 @@ class Problem(ProblemFields):
         check_likelihood(likelihood, blocks.dim, next(iter(rows.values())), blocks.blocks)
         check_prior(prior, blocks.dim, blocks.blocks)
         report = None if derived is None else Report.with_derived(derived).checked(blocks)
-        super().__init__(likelihood, prior, blocks, rows, list(rows), quadratic, report=report)
+        super().__init__(likelihood, prior, blocks, rows, tuple(rows), quadratic, report=report)
 
     @classmethod
     def from_flat(
@@ -118,7 +118,7 @@ class Problem(ProblemFields):
             log_prior=log_prior,
             parameters=parameters,
             shards=rows,
-            sites=list(rows),
+            site_names=tuple(rows),
             is_quadratic=quadratic,
         )
 
@@ -160,7 +160,7 @@ class Problem(ProblemFields):
     def renamed(self, sites: Sequence[str]) -> Problem:
         """This problem with other names for its sites, given in the order of its shards."""
         shards = check_shards(dict(zip(sites, self.shards.values(), strict=True)))
-        return self._replace(shards=shards, sites=list(shards))
+        return self._replace(shards=shards, site_names=tuple(shards))
 
     def part_of(self, sites: Sequence[str]) -> Problem:
         """This problem as a part of a larger one, with the rows of the other sites elsewhere.
@@ -174,7 +174,7 @@ class Problem(ProblemFields):
                 f"`sites` must name every site whose rows are here; {unknown} are missing."
             )
         in_order = {site: self.shards[site] for site in sites if site in self.shards}
-        return self._replace(shards=in_order, sites=list(sites), known_quadratic=None)
+        return self._replace(shards=in_order, site_names=tuple(sites), known_quadratic=None)
 
     def of_site(self, site: str) -> Problem:
         """The problem of one site without the others: its rows with the whole prior."""
@@ -193,7 +193,7 @@ class Problem(ProblemFields):
         own = self.frame
         untilted = None if own is None else frame(own.centre, own.scale, len(shards))
         return self._replace(
-            shards=shards, sites=list(shards), frame=untilted, known_quadratic=None
+            shards=shards, site_names=tuple(shards), frame=untilted, known_quadratic=None
         )
 
     def affine(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -199,6 +199,44 @@ def _as_numbers(shards: Mapping[str, Rows]) -> dict[str, Rows]:
     if faults:
         raise ValueError(f"`shards` has {faults_as_text(faults)}")
     return found
+
+
+class Shards(Mapping[str, Rows]):
+    """The rows of all sites by the name of the site, which cannot be changed.
+
+    Looking a site up returns a new dictionary of its columns, whose arrays are read-only. Arrays
+    that a caller could still write to are copied; those of another `Shards` are shared.
+
+    Args:
+        rows: the columns of every site, as arrays.
+    """
+
+    def __init__(self, rows: Mapping[str, Rows]) -> None:
+        self._rows = {
+            site: {name: _read_only(column) for name, column in columns.items()}
+            for site, columns in rows.items()
+        }
+
+    def __getitem__(self, site: str) -> Rows:
+        return dict(self._rows[site])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"Shards({self._rows})"
+
+
+def _read_only(array: Any) -> np.ndarray:
+    """An array that nobody else can write to: a copy, unless the array is read-only itself."""
+    if isinstance(array, np.ndarray) and array.base is None and not array.flags.writeable:
+        return array
+    copied = np.array(array)
+    copied.flags.writeable = False
+    return copied
 
 
 def count_rows(rows: Rows) -> int:
