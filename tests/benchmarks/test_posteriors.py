@@ -225,6 +225,7 @@ def test_the_search_grows_towards_the_best_and_looks_beside_it():
     assert max(failed) == methods.SLOWEST
 
 
+@pytest.mark.slow
 def test_diverging_steps_are_failed_points_of_the_grid():
     setting = methods.Setting(toy_case(), chains=8)
     assert methods.trial(setting, st.DSGLD(step_size=50.0), 16.0, 8) == np.inf
@@ -253,6 +254,7 @@ def flat_problem(outcomes) -> st.Problem:
     return st.Problem(models._logistic_row, models.flat, shapes, [own, other])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcomes", [[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0]])
 def test_an_agent_without_a_posterior_of_its_own_is_found(outcomes):
     """One outcome only, so that the mode is at infinity; one covariate only, so a ridge."""

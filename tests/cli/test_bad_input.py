@@ -360,6 +360,7 @@ UNSTABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", UNSTABLE.values(), ids=UNSTABLE)
 def test_unstable_steps_are_refused_with_the_limit(sampler):
     with pytest.raises(st.StabilityError, match=r"beyond the stability limit.*take less") as caught:

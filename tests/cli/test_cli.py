@@ -398,6 +398,7 @@ def test_no_color(variable, is_coloured):
     assert ("\x1b[" in outcome.stderr) == is_coloured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["samplers"], ["samplers", "--json"], ["--help"]])
 def test_a_reader_who_leaves_early_is_no_error(arguments):
     """The pipe is closed before anything is written to it."""

@@ -63,6 +63,7 @@ def test_the_commands_of_the_page_run(sampler_page):
     assert "Gossip Langevin" in card
 
 
+@pytest.mark.slow
 def test_the_page_tunes_its_sampler(sampler_page):
     folder, _ = sampler_page
     given = (folder / "study.toml").read_text(encoding="utf-8")

@@ -31,6 +31,15 @@ CHOICES = {
 GRADIENT_NOISE = ("private", "coherent")
 LONG_RULES = (runs.draws_are_those_of_a_plain_loop, runs.draws_have_the_registered_law)
 """Rules that compile the most."""
+COMMON_RULES = tuple(r for r in RULES if r not in (*LONG_RULES, keys.no_key_is_used_twice))
+"""Rules for every sampler; keys are counted by a test of their own below."""
+QUICK_SAMPLERS = (
+    st.DADMMS(2.0),
+    st.DSGLD(0.01, batch_size=4),
+    st.Metropolis(0.5, flood_rounds=3, decision="sum"),
+)
+"""Samplers that the quick suite tries: proximal steps, gradients of minibatches, and a protocol of
+several rounds."""
 QUICK_RULES = (
     rules.shapes_and_dtypes_survive_a_round,
     rules.compiled_rounds_can_be_replayed_eagerly_from_any_round,
@@ -66,6 +75,10 @@ def is_typical(sampler):
 
 
 TYPICAL = [variant for variant in variants() if is_typical(variant.values[0])]
+QUICK = [variant for variant in TYPICAL if variant.values[0] in QUICK_SAMPLERS]
+ALL_TYPICAL = [
+    v if v in QUICK else pytest.param(*v.values, id=v.id, marks=pytest.mark.slow) for v in TYPICAL
+]
 UNUSUAL = [variant for variant in variants() if not is_typical(variant.values[0])]
 
 
@@ -74,9 +87,15 @@ class OnUnequalSites(SamplerContract):
     network = st.Network(irregular_graph())
 
 
+class TestQuick(OnUnequalSites):
+    samplers = QUICK
+    rules = COMMON_RULES
+
+
+@pytest.mark.slow
 class TestTypical(OnUnequalSites):
-    samplers = TYPICAL
-    rules = tuple(rule for rule in RULES if rule not in (*LONG_RULES, keys.no_key_is_used_twice))
+    samplers = tuple(variant for variant in TYPICAL if variant not in QUICK)
+    rules = COMMON_RULES
 
 
 class TestUnusual(OnUnequalSites):
@@ -114,7 +133,7 @@ def shared_draws(sampler):
     return 2 * SHARED_PER_ROUND.get(getattr(sampler, "noise", "coherent"), 0)
 
 
-@pytest.mark.parametrize("sampler", TYPICAL)
+@pytest.mark.parametrize("sampler", ALL_TYPICAL)
 def test_no_key_is_used_twice_and_shared_noise_as_often_as_the_equations_say(sampler):
     used = keys.no_key_is_used_twice(Trial.of(), sampler)
     assert used.shared == keys.CHAINS * shared_draws(sampler)

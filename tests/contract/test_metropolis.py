@@ -39,6 +39,7 @@ def run(problem, network, sampler, chains, candidates, draws=1, seed=0, dtype=np
         return loop.run(sampler, agents, network, start, seed, plan).joined().position
 
 
+@pytest.mark.slow
 def test_all_agents_hold_the_same_bits_at_every_draw():
     """In single precision, in which agents would part soonest."""
     problem, sampler = unequal_poisson_problem(), Metropolis.on(IRREGULAR, 0.2)
@@ -75,6 +76,7 @@ def tuned_skewed():
     return problem, tune(problem, RING)
 
 
+@pytest.mark.slow
 @by_decision
 def test_metropolis_has_exactly_a_skewed_posterior(decision):
     """One draw from each of 10,000 chains, after 80 candidates from a start in common."""
@@ -86,6 +88,7 @@ def test_metropolis_has_exactly_a_skewed_posterior(decision):
     assert min(rank_p_values(x[:, 0], problem)) > 0.01
 
 
+@pytest.mark.slow
 def test_the_rank_test_rejects_a_large_step():
     """Coherent D-ADMMS at the largest step that leaves proximal steps convex: variances x 3/4."""
     problem, network = skewed_problem(), RING
@@ -143,6 +146,7 @@ def test_acceptance_is_what_numpy_says(decision):
     assert np.all(taken[expected > 1 - 1e-12])
 
 
+@pytest.mark.slow
 @by_decision
 def test_agents_with_their_shares_of_a_gaussian_refuse_nothing(decision):
     """phi_i is then constant, on any graph: every candidate is taken, whatever the step."""
@@ -242,6 +246,7 @@ def bounded_problem():
     return st.Problem(log_likelihood, lambda p: 0.0, {"x": ()}, shards)
 
 
+@pytest.mark.slow
 @by_decision
 def test_unattainable_candidates_are_rejected(decision):
     """From any start, the law is the normal one between -1 and 1."""

@@ -158,6 +158,7 @@ def test_coherent_half_noise(coordinates):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=ACCURACY)
 
 
+@pytest.mark.slow
 @in_both_coordinates
 def test_curvature_noise_has_the_positive_part_of_the_hessian_where_the_agent_is(coordinates):
     (problem, potentials), start, kicks = problem_in(coordinates), starts(), coherent_kicks()
@@ -174,6 +175,7 @@ def test_curvature_noise_has_the_positive_part_of_the_hessian_where_the_agent_is
     assert curvatures.min() < -0.1 < 0.1 < curvatures.max(), "there is more than a positive part"
 
 
+@pytest.mark.slow
 @in_both_coordinates
 def test_coherent_curvature_noise_has_the_hessian_where_the_agent_is(coordinates):
     (problem, potentials), start, kicks = problem_in(coordinates), starts(), coherent_kicks()
@@ -188,6 +190,7 @@ def test_coherent_curvature_noise_has_the_hessian_where_the_agent_is(coordinates
     np.testing.assert_allclose(simulated(sampler, problem, start), wanted, rtol=0, atol=ACCURACY)
 
 
+@pytest.mark.slow
 @in_both_coordinates
 def test_midpoint(coordinates):
     (problem, potentials), start = problem_in(coordinates), starts()

@@ -196,6 +196,7 @@ def test_a_sampler_that_keeps_them_passes():
     check_sampler(Plain(0.1))
 
 
+@pytest.mark.slow
 def test_a_small_problem_and_network_can_be_given():
     problem = st.models.gaussian(np.full((3, 1, 1), 0.5))
     check_sampler(Plain(0.1), problem, st.Network.path(3))

@@ -111,6 +111,7 @@ def run_of_algorithm_one(problem, network, rho, rounds):
     return positions, np.asarray(noise).reshape(rounds, -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["quadratic", "logistic"])
 def test_lemma_1_the_incidence_form_has_the_iterates_of_algorithm_1(kind):
     network, rho, rounds = Network.star(4), 0.8, 5

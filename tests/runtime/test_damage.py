@@ -33,6 +33,7 @@ def flipped(content: bytes, place: int) -> bytes:
     return content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["saved", "slab by slab"])
 def test_a_flipped_byte_of_a_result_is_noticed_or_harmless(tmp_path, how):
     path = tmp_path / "draws.nc"
@@ -82,6 +83,7 @@ def kept(tmp_path_factory) -> tuple[Path, st.Result]:
 FILES = ["run.json", "draws-000000000005-", "state-", "every"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::starlings.errors.CheckpointWarning")
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_byte_of_a_checkpoint_is_noticed_or_harmless(tmp_path, kept, name):

@@ -15,6 +15,7 @@ from starlings.random.addresses import Drawn, Round, chain_keys
 from starlings.runtime import loop
 from starlings.runtime.recording import Schedule
 from tests.problems import irregular_graph, unequal_linear_problem
+from tests.quick import quick_cases
 
 
 @pytest.mark.parametrize("kind", ["shared_noise", "private_noise"])
@@ -31,7 +32,7 @@ def test_noise_that_is_drawn_ahead_serves_only_who_asks_for_just_that(kind):
             np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 8, 9])
+@pytest.mark.parametrize("dim", quick_cases([1, 2, 8, 9], [2]))
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_chain_does_not_depend_on_how_many_there_are(dim, dtype):
     """One, few and many chains multiply small matrices in different ways."""
@@ -67,6 +68,7 @@ def test_a_step_without_a_minimum_stops_a_run_that_prepares_nothing():
             loop.run(*arguments, Schedule(4, thin=50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thin", [1, 8, 21])
 def test_what_a_gpu_does_with_large_states_changes_nothing(thin, monkeypatch):
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
@@ -91,6 +93,7 @@ def test_what_a_gpu_does_with_large_states_changes_nothing(thin, monkeypatch):
     assert "in_blocks" in chosen
 
 
+@pytest.mark.slow
 def test_products_keep_all_digits(logistic_problem):
     """On a GPU products of float32 would lose half of their digits by default."""
     sampler = st.DADMMS(rho=2.0)

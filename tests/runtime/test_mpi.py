@@ -31,7 +31,7 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("processes", "what"),
     [
-        (2, "each"),
+        pytest.param(2, "each", marks=pytest.mark.slow),
         pytest.param(2, "all", marks=pytest.mark.slow),
         pytest.param(3, "others", marks=pytest.mark.slow),
         pytest.param(4, "some", marks=pytest.mark.slow),

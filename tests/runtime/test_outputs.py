@@ -152,6 +152,7 @@ def test_a_file_is_replaced_only_with_overwrite(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["draws.nc"]
 
 
+@pytest.mark.slow
 def test_the_same_command_twice_says_what_to_add(study, tmp_path):
     assert starlings("sample", study, "--quiet").exit_code == 0
     again = starlings("sample", study, "--quiet")

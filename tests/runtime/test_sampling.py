@@ -117,6 +117,7 @@ def test_residuals_are_the_largest_since_the_draw_before(chains):
     assert residuals.max() <= np.finfo(float).eps ** (1 / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "floats"),
     [
@@ -230,6 +231,7 @@ def test_ctrl_c_before_the_first_draw_is_an_interrupt(monkeypatch):
         st.sample(paper_problem(5), st.Network.ring(5), st.DADMMS(rho=2.0), draws=5)
 
 
+@pytest.mark.slow
 def test_chunks_do_not_change_the_draws(monkeypatch):
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     settings = {"draws": 50, "chains": 2, "burn_in": 7, "thin": 3}

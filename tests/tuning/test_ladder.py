@@ -141,6 +141,7 @@ def test_tilts_keep_the_pooled_potential():
     assert np.abs(tuning.tilt_curvature).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0.0, 0.5], ids=["mode", "elsewhere"])
 def test_every_agent_has_its_share_of_gradient_and_curvature(offset):
     """At any centre; at the mode the gradients are nothing's shares."""

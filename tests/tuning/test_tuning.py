@@ -19,6 +19,7 @@ from starlings.theory import law
 from starlings.tuning import tune
 from starlings.tuning.tuner import STEP
 from tests.problems import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
+from tests.quick import quick_cases
 
 GRAPHS = {
     "irregular": irregular_graph(),
@@ -206,7 +207,7 @@ def balanced_problem(sites, quadratic=False):
 
 @pytest.mark.parametrize("quadratic", [False, True])
 @pytest.mark.parametrize("make", [st.Network.ring, st.Network.complete])
-@pytest.mark.parametrize("sites", [3, 6, 7, 10, 12])
+@pytest.mark.parametrize("sites", quick_cases([3, 6, 7, 10, 12], [7]))
 def test_balanced_sites_are_tuned(sites, make, quadratic):
     tuning = tune(balanced_problem(sites, quadratic), make(sites))
     assert tuning.step == pytest.approx(STEP)
@@ -414,6 +415,7 @@ def test_a_quadratic_step_without_a_minimum_stops_the_run(first):
         st.sample(problem, st.Network.ring(3), st.DADMMS(rho=1.0), draws=5, chains=1)
 
 
+@pytest.mark.slow
 def test_the_mode_is_the_same_over_a_network_and_in_one_process():
     problem, network = uncentred_problem(), st.Network.ring(8)
     tuning, mode = tune(problem, network), local_mode(problem)

@@ -59,6 +59,7 @@ def test_programs_are_kept_in_the_named_folder(tmp_path):
     assert list((tmp_path / "compiled").rglob("*cache*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [

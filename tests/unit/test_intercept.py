@@ -99,6 +99,7 @@ def test_a_constant_column_beside_the_intercept_is_told_and_sampled(table):
         st.models.linear_regression(named, table["y"], table["site"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("intercept", [True, False])
 def test_standardised_coefficients_are_reported_in_original_units(tmp_path, table, intercept):
     """The prediction of every row is the same by both, and by hand."""

@@ -67,6 +67,7 @@ def test_rows_are_drawn_anew_for_every_round_and_agent(counts):
     assert not np.array_equal(first[0], first[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

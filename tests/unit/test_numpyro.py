@@ -77,6 +77,7 @@ def with_rows(x, y):
     numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_deterministic_sites_of_the_rows_are_left_out_and_said_to_be():
     with pytest.warns(UserWarning, match="depends on the rows") as caught:
         problem = st.Problem.from_numpyro(with_rows, shards(plain_rows))

@@ -145,6 +145,7 @@ def problem() -> st.Problem:
 LENGTHS = {"draws": 5, "chains": 2, "burn_in": 3, "thin": 2, "check": False}
 
 
+@pytest.mark.slow
 def test_a_tuned_run_says_what_it_does_in_order(capsys):
     st.sample(problem(), st.Network.path(3), **LENGTHS, progress=True)
     out, err = capsys.readouterr()
@@ -165,6 +166,7 @@ def test_a_tuned_run_says_what_it_does_in_order(capsys):
     assert lines[-1].startswith("sampling: 13 of 13 rounds in T, disagreement ")
 
 
+@pytest.mark.slow
 def test_a_run_with_a_given_sampler_names_it(capsys):
     st.sample(problem(), st.Network.path(3), st.DADMMS(5.0), **LENGTHS, progress=True)
     assert "2 links; D-ADMMS; 2 chains" in capsys.readouterr().err.splitlines()[0]

@@ -16,6 +16,7 @@ from starlings.solvers.objective import Objective
 from starlings.solvers.proximal import proximal_point
 from starlings.tuning import tune
 from tests.problems import unequal_linear_problem
+from tests.quick import quick_cases
 
 ACCEPTED = {dtype: float(np.finfo(dtype).eps) ** (1 / 3) for dtype in (np.float64, np.float32)}
 """The largest residual of a step that converged: 6e-6 in double precision, 5e-3 in single."""
@@ -39,6 +40,7 @@ def solve(problem, curvature, linear, start, index=0, dense=True):
     return found, np.asarray(slope)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curvature", [0.01, 3.0, 1e4])
 def test_closed_form_and_newton_agree_on_quadratics(curvature):
     closed = unequal_linear_problem()
@@ -56,7 +58,7 @@ def test_closed_form_and_newton_agree_on_quadratics(curvature):
 
 
 @pytest.mark.parametrize("dense", [True, False])
-@pytest.mark.parametrize("start", [0.0, 3.0, -20.0])
+@pytest.mark.parametrize("start", quick_cases([0.0, 3.0, -20.0], [-20.0]))
 def test_newton_reaches_the_optimum_from_far(logistic_problem, dense, start):
     for index in range(logistic_problem.num_agents):
         found, slope = solve(logistic_problem, 0.5, np.ones(3), np.full(3, start), index, dense)
@@ -138,6 +140,7 @@ def test_secants_in_tuned_coordinates_find_what_newton_finds():
     assert bend.min() > 0
 
 
+@pytest.mark.slow
 def test_tuned_steps_compute_no_hessian():
     problem, network = robust_problem(), st.Network.ring(5)
     tuned = tune(problem, network).problem(problem)
@@ -193,6 +196,7 @@ def test_secants_from_a_wrong_curvature_and_a_saddle(curvature):
     assert np.linalg.eigvalsh(jax.hessian(wells)(found.point))[0] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curvature", [None, 1.0])
 def test_unbounded_objectives_leave_their_residual(curvature):
     """A potential without a minimum: the residual says so instead of a silent point."""
@@ -224,6 +228,7 @@ def kinked_problem():
     return st.Problem(log_likelihood, lambda p: 0.0, {"x": ()}, shards)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "burn_in", "thin"),
     [

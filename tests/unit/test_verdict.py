@@ -246,6 +246,7 @@ def test_a_wrong_correlation_is_seen_only_jointly():
     assert [problem.partition(":")[0] for problem in answer.problems] == ["Wrong joint law"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::starlings.errors.PosteriorWarning")
 def test_a_result_checks_itself_against_the_exact_posterior():
     problem = paper_problem(5)
