@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import starlings as st
+from starlings.samplers.names import BUILT_IN
 from starlings.testing import RULES, check_sampler, keys, rules, runs
 
 CARD = st.Card("Plain", "position x_i", 1, "first order in the step", "nobody 2026")
@@ -193,7 +194,15 @@ def test_every_rule_has_a_sampler_that_breaks_it():
 
 
 def test_a_sampler_that_keeps_them_passes():
-    check_sampler(Plain(0.1))
+    assert check_sampler(Plain(0.1)) == {}  # and there is no rule that was not tried
+
+
+def test_rules_that_cannot_be_tried_are_named_with_the_reason():
+    asked = [runs.agents_only_read_their_inbox, runs.draws_have_the_registered_law]
+    together = BUILT_IN["metropolis"](step_length=0.5, flood_rounds=3)
+    untried = check_sampler(together, rules=asked)
+    assert list(untried) == [rule.__name__ for rule in asked]
+    assert all("start at one point" in reason for reason in untried.values())
 
 
 @pytest.mark.slow

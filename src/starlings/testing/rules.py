@@ -16,8 +16,8 @@ from starlings.network import Network
 from starlings.samplers import Card, Sampler
 from starlings.testing.trial import Trial, draws_of, first_states, one_round, require
 
-Rule = Callable[[Trial, Sampler], Any]
-"""Raises a `ContractError` if a sampler breaks it."""
+Rule = Callable[[Trial, Sampler], str | None]
+"""Raises a `ContractError` if a sampler breaks it; returns why it was not tried, or None if it was."""
 ROUNDING, ROUNDING_AT_ZERO = 1e-12, 1e-13
 """Largest difference, relative and absolute, between compiled and eager float64 numbers."""
 

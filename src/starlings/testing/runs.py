@@ -38,6 +38,8 @@ LAW_ROUNDS = (1, 4, 12)
 """The rounds after which they are compared."""
 FALSE_ALARM = 1e-5
 """Probability with which a sampler that has the law is refused."""
+COMMON_START = "all agents have to start at one point, and the rule starts them at different ones"
+"""Why some rules are not tried with samplers that set `common_start`."""
 
 
 def drawn(trial: Trial, sampler: Sampler, **settings: Any) -> np.ndarray:
@@ -130,13 +132,13 @@ def _plain_draws(trial: Trial, sampler: Sampler, chain: int) -> Mapping[str, Any
     return all_rounds(first_states(sampler, agents, start, keys))
 
 
-def agents_only_read_their_inbox(trial: Trial, sampler: Sampler) -> None:
+def agents_only_read_their_inbox(trial: Trial, sampler: Sampler) -> str | None:
     """Where one agent starts does not move a far one before its messages can, and does then.
 
-    Samplers whose agents have to start at one point are not asked.
+    It is not tried with samplers whose agents have to start at one point.
     """
     if sampler.common_start:
-        return
+        return COMMON_START
     one, other, distance = trial.farthest
     start = np.zeros((1, trial.network.size, trial.problem.dim))
     moved = start.copy()
@@ -154,15 +156,20 @@ def agents_only_read_their_inbox(trial: Trial, sampler: Sampler) -> None:
         f"agent {one} does not move with agent {other}, {distance} links away, in {len(late)} "
         "rounds: `step` has to use its inbox.",
     )
+    return None
 
 
-def draws_have_the_registered_law(trial: Trial, sampler: Sampler) -> None:
+def draws_have_the_registered_law(trial: Trial, sampler: Sampler) -> str | None:
     """Simulated means and covariances equal the exact law, within the Monte Carlo error.
 
-    Samplers without a law in `starlings.theory` are not asked, nor problems that are not quadratic.
+    It is not tried without a law in `starlings.theory`, nor on problems that are not quadratic.
     """
-    if trial.problem.quadratic is None or sampler.common_start or not theory.has_law(sampler):
-        return
+    if trial.problem.quadratic is None:
+        return "laws are known for quadratic potentials only, and the problem has others"
+    if sampler.common_start:
+        return COMMON_START
+    if not theory.has_law(sampler):
+        return "no law of this sampler is registered, see `starlings.theory.register_law`"
     rounds = max(LAW_ROUNDS)
     start = trial.positions(sampler, LAW_CHAINS)
     found = drawn(trial, sampler, chains=LAW_CHAINS, draws=rounds, initial=start)
@@ -175,6 +182,7 @@ def draws_have_the_registered_law(trial: Trial, sampler: Sampler) -> None:
         f"a mean or covariance of the draws is {worst:.1f} standard errors from the registered "
         f"law, and chance alone reaches {limit:.1f}: `step` or the law is wrong.",
     )
+    return None
 
 
 def z_scores(draws: np.ndarray, moments: Moments) -> np.ndarray:
