@@ -135,5 +135,5 @@ def shared_draws(sampler):
 
 @pytest.mark.parametrize("sampler", ALL_TYPICAL)
 def test_no_key_is_used_twice_and_shared_noise_as_often_as_the_equations_say(sampler):
-    used = keys.no_key_is_used_twice(Trial.of(), sampler)
+    used = keys.keys_used(Trial.of(), sampler)
     assert used.shared == keys.CHAINS * shared_draws(sampler)

@@ -31,11 +31,16 @@ class KeysUsed(NamedTuple):
     """Keys that all agents of one chain use."""
 
 
-def no_key_is_used_twice(trial: Trial, sampler: Sampler) -> KeysUsed:
+def no_key_is_used_twice(trial: Trial, sampler: Sampler) -> None:
     """Over agents, chains and rounds, each random call of a run has a key of its own.
 
     Shared noise is the exception by design: all agents of a chain draw it from one key.
     """
+    keys_used(trial, sampler)
+
+
+def keys_used(trial: Trial, sampler: Sampler) -> KeysUsed:
+    """Count the keys of a run; raise a `ContractError` if one is used twice."""
     _check_by_jax(trial, sampler)
     count: Counter[bytes] = Counter()
     agents = min(AGENTS, trial.network.size)

@@ -17,7 +17,7 @@ from starlings.samplers import Card, Sampler
 from starlings.testing.trial import Trial, draws_of, first_states, one_round, require
 
 Rule = Callable[[Trial, Sampler], str | None]
-"""Raises a `ContractError` if a sampler breaks it; returns why it was not tried, or None if it was."""
+"""Raises a `ContractError` if a sampler breaks it; returns None, or why it could not be tried."""
 ROUNDING, ROUNDING_AT_ZERO = 1e-12, 1e-13
 """Largest difference, relative and absolute, between compiled and eager float64 numbers."""
 
