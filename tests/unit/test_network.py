@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import networkx as nx
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import starlings as st
+from starlings.network._gathered_twice import GatheredTwice
 from starlings.network.delivery import Dense, Links, Lists, Total, Wiring
 from tests.problems import irregular_graph
 
@@ -96,6 +99,24 @@ def test_every_form_of_wiring_delivers_the_same_inbox(graph, form):
             np.testing.assert_allclose(inbox.sum, network.adjacency @ messages, atol=1e-13)
         np.testing.assert_allclose(inbox.mix, network.mixing @ messages, atol=1e-13)
         np.testing.assert_array_equal(inbox.max, largest)
+
+
+def test_an_inbox_cannot_be_changed():
+    inbox = st.Inbox(sum=1.0, mix=2.0, max=3.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        inbox.sum = 4.0
+    assert jax.tree.leaves(inbox) == [1.0, 2.0, 3.0]
+
+
+def test_an_inbox_gathered_twice_hands_out_its_copies_in_turn():
+    """Each use of the sum reads its own copy, from the start in every traced function."""
+    inbox = GatheredTwice(("first", "second"), mix="mix", max="max")
+    assert [inbox.sum for _ in range(3)] == ["first", "second", "first"]
+    again = jax.tree.map(str.upper, inbox)
+    assert isinstance(again, st.Inbox)
+    assert (again.sum, again.sum, again.mix, again.max) == ("FIRST", "SECOND", "MIX", "MAX")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        inbox.mix = "other"
 
 
 def test_a_hub_pays_for_its_degree_alone():

@@ -14,7 +14,7 @@ costs `GATHER` and a scattered one `SCATTER`:
 
 and is at most `WIDEST`, so that an agent with very many neighbours costs no more than its own
 links. (3) adds an agent's neighbours in the order of their numbers; (1) and (2) differ from it by
-rounding. (3) computes the sum twice, for samplers that use it twice: see `Inbox.sum`.
+rounding. (3) computes the sum twice, for samplers that use it twice: see `_gathered_twice`.
 
 In one of several processes, the local agents come first and then those of other processes that
 have local neighbours, the remote agents:
@@ -32,6 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.network._gathered_twice import GatheredTwice, gathered_twice
 from starlings.network.communicator import Communicator
 from starlings.network.inbox import Inbox
 from starlings.network.network import Network, metropolis_weights
@@ -195,13 +196,12 @@ class Lists(Wiring):
         for received, weight, exists in self._received(messages):
             mixed += jnp.where(exists, weight * received, 0.0)
             largest = jnp.maximum(largest, jnp.where(exists, received, -jnp.inf))
-        added, again = self._sum(messages), self._sum(_distinct(messages))
+        sums = gathered_twice(self._sum, messages)
         if self.surplus is None:
-            return Inbox(added, mixed, largest, again=again)
+            return GatheredTwice(sums, mixed, largest)
         more = self.surplus.deliver(messages)
         largest = jnp.maximum(largest, more.max)
-        extra = more.sum
-        return Inbox(added + extra, mixed + more.mix, largest, again=again + extra)
+        return GatheredTwice(tuple(s + more.sum for s in sums), mixed + more.mix, largest)
 
     def _sum(self, messages: jax.Array) -> jax.Array:
         added = jnp.zeros_like(messages[: len(self.own_weights)])
@@ -213,13 +213,6 @@ class Lists(Wiring):
         """The messages of the k-th neighbours, their weights, and whether they exist."""
         for k, (column, weight) in enumerate(zip(self.columns, self.weights, strict=True)):
             yield messages[column], weight, True if k < self.full else weight > 0
-
-
-def _distinct(messages: jax.Array) -> jax.Array:
-    """The messages behind an optimisation barrier on CPU, so that XLA gathers them again."""
-    return jax.lax.platform_dependent(
-        messages, cpu=jax.lax.optimization_barrier, default=lambda messages: messages
-    )
 
 
 @pytree
