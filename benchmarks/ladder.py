@@ -256,7 +256,7 @@ LADDER_COLUMNS: dict[str, Callable[[Row], str]] = {
     "floats": lambda row: str(row.floats),
     "rounds": lambda row: f"{row.rounds:.1f}",
     "bytes": lambda row: f"{row.bytes:,.0f}",
-    "taken": lambda row: "" if row.taken is None else f"{row.taken:.0%}",
+    "accepted": lambda row: "" if row.taken is None else f"{row.taken:.0%}",
     "error of mean": lambda row: f"{row.mean_error:.3f}",
     "error of sd": lambda row: f"{row.sd_error:.3f}",
     "1 / sqrt(n)": lambda row: f"{row.effective_draws**-0.5:.3f}",
@@ -264,8 +264,8 @@ LADDER_COLUMNS: dict[str, Callable[[Row], str]] = {
 BALLOT_COLUMNS: dict[str, Callable[[Ballot], str]] = {
     "sites": lambda b: str(b.sites),
     "shares": lambda b: "even" if b.tilted else "as the rows fell",
-    "taken by vote": lambda b: f"{b.vote:.0%}",
-    "taken by sum": lambda b: f"{b.sum:.0%}",
+    "accepted by vote": lambda b: f"{b.vote:.0%}",
+    "accepted by sum": lambda b: f"{b.sum:.0%}",
     "rounds for a move, vote / sum": lambda b: f"{b.sum / b.vote / 2:.2g}",
 }
 

@@ -34,7 +34,7 @@ class ContractError(AssertionError):
 
 
 class TuningError(RuntimeError):
-    """The agents found no setting by themselves, such as no mode to centre the sampler on."""
+    """The agents could not tune; for example they found no mode to centre the sampler on."""
 
 
 class UnreadableFileError(ValueError):
@@ -54,7 +54,7 @@ class CheckpointWarning(UserWarning):
 
 
 class ConstantColumnWarning(UserWarning):
-    """A column has one value in all rows, as the intercept has."""
+    """A column is constant, like the intercept."""
 
 
 class PosteriorWarning(UserWarning):

@@ -44,7 +44,10 @@ GRAPHS = {
     "in parts": (nx.Graph([(0, 1), (2, 3)]), "`graph` falls into 2 parts of sizes [2, 2]"),
     "multigraph": (nx.MultiGraph([(0, 1), (0, 1)]), "`graph` has parallel edges"),
     "empty": (nx.Graph(), "`graph` has no nodes"),
-    "alike names": (nx.Graph([(1, "1")]), "`graph` has nodes that read alike as names: ['1']"),
+    "alike names": (
+        nx.Graph([(1, "1")]),
+        "`graph` has nodes that have the same name as text: ['1']",
+    ),
 }
 
 

@@ -21,7 +21,7 @@ import starlings as st
 from starlings.cli import app
 from starlings.results.summary import Summary
 from starlings.samplers.names import BUILT_IN as SAMPLERS
-from starlings.sampling.choice import chosen
+from starlings.sampling.choice import sampler_choice
 from starlings.sampling.request import BURN_IN
 from starlings.study.schema import GRAPHS, MODELS
 from starlings.study.study import Study
@@ -437,4 +437,4 @@ def test_examples_build(path):
     problem = plan.make_problem()
     network = plan.make_network(problem.sites)
     assert network.names == problem.sites
-    chosen(plan.make_sampler()).check(problem, network)
+    sampler_choice(plan.make_sampler()).check(problem, network)

@@ -22,7 +22,7 @@ def test_the_short_example_matches_the_pooled_posterior(capsys):
     exec(BLOCKS[0], space)
     mean, covariance = space["problem"].exact_posterior()
     sd = np.sqrt(np.diag(covariance))
-    found = space["posterior"].posterior["beta"].mean(("chain", "draw")).values
+    found = space["result"].posterior["beta"].mean(("chain", "draw")).values
     assert found.shape == (4, 3)  # an intercept and two slopes
     # 4000 draws with the exact autocorrelation time give the Monte Carlo error of a mean
     law = space["starlings"].theory.law(
@@ -35,9 +35,10 @@ def test_the_short_example_matches_the_pooled_posterior(capsys):
 
 
 @pytest.mark.slow
-def test_the_second_example_runs():
+def test_the_second_example_runs(capsys):
     space: dict = {}
     exec(BLOCKS[1], space)
+    assert "sigma" in capsys.readouterr().out
     assert dict(space["result"].posterior.sizes)["agent"] == 3
     assert (space["result"].posterior["sigma"] > 0).all()
 

@@ -239,7 +239,7 @@ def test_only_the_short_file_of_this_very_run_is_replaced(tmp_path, monkeypatch)
     for target in (mine, others):
         with monkeypatch.context() as during:
             interrupt_after(during, 5)
-            with pytest.warns(InterruptedWarning, match="`resume` goes on with it"):
+            with pytest.warns(InterruptedWarning, match="`resume=True` continues it"):
                 sampled(output=target, checkpoint_every=4)
     others.replace(mine)  # not written over in place: results may still be read from there
     with pytest.raises(FileExistsError, match="add `--overwrite`"):

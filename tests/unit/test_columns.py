@@ -187,7 +187,7 @@ def test_shards_of_numbers_and_text_are_refused(other):
 
 def test_shards_that_differ_by_white_space_are_refused():
     rows = {"y": [1.0]}
-    with pytest.raises(ValueError, match=r"read alike as names: \['a', 'a '\]"):
+    with pytest.raises(ValueError, match=r"have the same name as text: \['a', 'a '\]"):
         problem_of({"a": rows, "a ": rows})
 
 

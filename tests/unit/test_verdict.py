@@ -64,7 +64,7 @@ def test_good_draws_pass():
     assert answer.ok, str(answer)
     lines = str(answer).splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == ["converged", "agreed", "right"]
-    assert lines[3:] == ["Nothing speaks against these draws."]
+    assert lines[3:] == ["No problem was found."]
     assert "Stein's identities hold" in lines[2]
     assert list(answer.table.index) == ["beta[age]", "beta[dose]", "sigma"]
 
@@ -72,11 +72,11 @@ def test_good_draws_pass():
 def test_draws_of_an_untested_law_say_so():
     answer = check(normal_draws(), 0.02)
     assert answer.ok
-    assert str(answer).endswith("but their law has not been tested.")
+    assert str(answer).endswith("but the law of these draws has not been tested.")
     undecided = check(normal_draws(), stein=stein_of(draws=20))
     assert undecided.ok
     assert "undecided" in str(undecided)
-    assert str(undecided).endswith("but their law has not been tested.")
+    assert str(undecided).endswith("but the law of these draws has not been tested.")
 
 
 @pytest.mark.parametrize(

@@ -142,10 +142,7 @@ class Calibration:
             f"against a limit of {self.threshold:.2g}: {100 * SIGNIFICANCE:g} % shared among all"
         )
         if self.ok:
-            return (
-                f"Nothing speaks against these posteriors in {self.num_replications} replications: "
-                f"{smallest}."
-            )
+            return f"No problem was found in {self.num_replications} replications: {smallest}."
         failed = int((p_values < self.threshold).sum())
         fault = self._fault(self.ranks.values[:, agent, parameter])
         return (

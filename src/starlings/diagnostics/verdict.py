@@ -126,15 +126,15 @@ class Check:
                 f"jointly {worst['mean']:.3f} sd on average and at most {worst['largest']:.3f} "
                 f"(Monte Carlo floor {worst['floor_mean']:.3f} and {worst['floor_largest']:.3f})"
             )
-        return "; ".join(parts) if parts else "unknown without tuning or a reference"
+        return "; ".join(parts) if parts else "not tested: needs a tuned run or reference draws"
 
     def _nothing_found(self) -> str:
         tested = self.against_reference is not None or (
             self.stein is not None and not self.stein.undecided
         )
         if tested:
-            return "Nothing speaks against these draws."
-        return "Nothing speaks against these draws, but their law has not been tested."
+            return "No problem was found."
+        return "No problem was found, but the law of these draws has not been tested."
 
     def _completeness(self) -> str:
         if self.interrupted is None:

@@ -49,8 +49,8 @@ class Design:
         labels = ("intercept", *(labels or (f"x{k}" for k in range(x.shape[1]))))
         for label in [labels[1 + k] for k in np.flatnonzero(np.ptp(x, axis=0) == 0)]:
             warnings.warn(
-                f"column {label!r} of `X` has one value in all rows, as the intercept has: the "
-                "data cannot tell them apart. Leave the column out, or take intercept=False.",
+                f"column {label!r} of `X` is constant, like the intercept: the data cannot "
+                "distinguish them. Leave the column out, or take intercept=False.",
                 ConstantColumnWarning,
                 stacklevel=4,  # the caller of the regression
             )

@@ -47,7 +47,7 @@ class Agreement(Protocol):
     def result(self, state: Any) -> Any:
         """The number that all agents know when a cycle is over."""
 
-    def opened(self, state: Any, own: Any) -> Any:
+    def new_cycle(self, state: Any, own: Any) -> Any:
         """The state in which a cycle begins, with this agent's own number."""
 
 
@@ -85,7 +85,7 @@ class FloodedVote:
         """The largest vote of any agent."""
         return state.outgoing
 
-    def opened(self, state: VoteState, own: Any) -> VoteState:
+    def new_cycle(self, state: VoteState, own: Any) -> VoteState:
         """A new vote, 0 or 1."""
         return VoteState(own)
 
@@ -140,7 +140,7 @@ class ClimbingSum:
         """The total."""
         return state.outgoing
 
-    def opened(self, state: SumState, own: Any) -> SumState:
+    def new_cycle(self, state: SumState, own: Any) -> SumState:
         """A new sum; the farthest possible level sends first."""
         share = sent_share(own, state.level, state.parents, self.flood_rounds)
         return state._replace(part=own, outgoing=share)

@@ -1,4 +1,4 @@
-"""How a sum over the whole network climbs to agent 0: the rules of one agent.
+"""How a sum over the whole network is passed on to agent 0: the rules of one agent.
 
 The level of an agent is its distance from agent 0, in edges. Its parents are its neighbours one
 level nearer to agent 0. Levels send in turn, the farthest first. When its level sends, an agent

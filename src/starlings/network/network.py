@@ -48,7 +48,9 @@ class Network:
         self.names: list[str] = [str(node) for node in self.nodes]
         if len(set(self.names)) < len(self.names):
             repeated = sorted({n for n in self.names if self.names.count(n) > 1})
-            raise ValueError(f"`graph` has nodes that read alike as names: {repeated}.")
+            raise ValueError(
+                f"`graph` has nodes that have the same name as text: {repeated}; rename them."
+            )
         if self.num_edges == 0 and self.size > 1:
             warnings.warn(
                 f"The network has {self.size} agents and no edges: no agent will learn from "

@@ -133,7 +133,9 @@ def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]
         raise ValueError("`shards` is empty; a problem needs the rows of at least one site.")
     check_one_kind("`shards`", items)
     if len({str(site).strip() for site in items}) < len(items):
-        raise ValueError(f"`shards` has sites that read alike as names: {list(items)}.")
+        raise ValueError(
+            f"`shards` has sites that have the same name as text: {list(items)}; rename them."
+        )
     checked = {str(site): _as_arrays(str(site), rows) for site, rows in items.items()}
     for site, rows in checked.items():
         _check_lengths(site, rows)

@@ -36,9 +36,9 @@ class Round(NamedTuple):
     index: Any
     """The number of the round; 0 is the start."""
     agent_key: jax.Array
-    """The key of this agent and chain, eq. (1) before the round is folded in."""
+    """The key of this agent and chain, eq. (1) without the number of the round."""
     network_key: jax.Array
-    """The key that all agents of the chain share, eq. (2) before the round is folded in."""
+    """The key that all agents of the chain share, eq. (2) without the number of the round."""
     drawn: Drawn = Drawn()
     """Noise that a runtime has drawn beforehand; it equals what would be drawn here."""
 
@@ -73,7 +73,7 @@ def _fits(drawn: Any, like: Any) -> bool:
 
 
 def chain_keys(seed: int, chains: int, agents: Any) -> tuple[jax.Array, jax.Array]:
-    """The keys of eqs. (1) and (2) before the round is folded in.
+    """The keys of eqs. (1) and (2) without the number of the round.
 
     Args:
         seed: the seed of the run, which gives the root.

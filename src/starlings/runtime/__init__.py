@@ -1,1 +1,1 @@
-"""Who turns the crank: the loop over rounds, its chunks, checkpoints and recorded draws."""
+"""Runs the rounds: the loop over them, its chunks, checkpoints and recorded draws."""

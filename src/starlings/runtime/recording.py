@@ -64,7 +64,7 @@ def mean_disagreement(communicator: Communicator, positions: np.ndarray) -> floa
 
 
 class Store(Protocol):
-    """Where draws are stored that shall not stay in memory."""
+    """Where draws are stored that should not stay in memory."""
 
     def keep(self, first: int, record: Record) -> None:
         """Store draws, of which the first has the number `first`."""

@@ -158,8 +158,7 @@ class Sampler(abc.ABC):
     def tuned(cls, unit: UnitPosterior, **choices: Any) -> Sampler:
         """A sampler whose settings the agents choose; `choices` are fields that select code."""
         raise TuningError(
-            f"{cls.__name__} has no rule by which it is tuned: give its settings, or write its "
-            "class method `tuned`."
+            f"{cls.__name__} cannot be tuned: give its settings, or write its class method `tuned`."
         )
 
 

@@ -96,7 +96,7 @@ class DADMMS(Sampler):
         check_choice(OUTPUTS, output=self.output)
         if "curvature" in self.noise and self.output == "half-noise":
             raise ValueError(
-                f"noise={self.noise!r} already makes up for what half-noise output corrects; "
+                f"noise={self.noise!r} includes the correction of half-noise output; "
                 "take output='iterate' with it."
             )
 

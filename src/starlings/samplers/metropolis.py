@@ -101,7 +101,7 @@ class Metropolis(Sampler):
         exchanged="a vote or a sum",
         floats_per_parameter=0,
         floats_besides=1,
-        bias="none; slow on wide networks",
+        bias="none; slow on networks of a large diameter",
         reference="Michel, Kapfer, Krauth 2014; Cotter et al. 2013",
     )
 
@@ -187,7 +187,7 @@ class Metropolis(Sampler):
         candidate = jnp.sqrt(1 - b**2) * position + b * round.shared_noise(position)  # (1)
         candidate_energy = _energy(agent, candidate)
         own = self._own_number(_bounded(candidate_energy - energy), round)
-        agreement = self.protocol.opened(state.agreement, own)
+        agreement = self.protocol.new_cycle(state.agreement, own)
         return MetropolisState(position, energy, candidate, candidate_energy, agreement)
 
     def _is_taken(self, state: MetropolisState, round: Round) -> jax.Array:
@@ -208,7 +208,10 @@ class Metropolis(Sampler):
 
 
 def _energy(agent: Agent, x: jax.Array) -> jax.Array:
-    """phi_i(x), eq. (2); infinite where the potential is not a number, so that chains leave."""
+    """phi_i(x), eq. (2).
+
+    It is infinite where the potential is not a number, so that a chain moves away from there.
+    """
     energy = agent.potential(x) - agent.share * (x @ x) / 2
     return jnp.where(jnp.isnan(energy), jnp.inf, energy)
 

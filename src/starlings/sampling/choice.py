@@ -1,7 +1,7 @@
 """Who chooses the sampler and its settings: the caller, or the agents by tuning.
 
-The argument `sampler` of `sample` is looked at once, by `chosen`; everything after it asks the
-choice.
+The argument `sampler` of `sample` is examined once, by `sampler_choice`; everything after it asks
+the choice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from starlings.tuning import EXACTNESS, Tuning, tune
 from starlings.tuning.pilot import refine
 
 
-def chosen(sampler: Sampler | type[Sampler] | None, exactness: str = "auto") -> SamplerChoice:
+def sampler_choice(
+    sampler: Sampler | type[Sampler] | None, exactness: str = "auto"
+) -> SamplerChoice:
     """The choice that the arguments `sampler` and `exactness` of `sample` make."""
     check_choice(EXACTNESS, exactness=exactness)
     if sampler is not None and exactness != "auto":
@@ -97,21 +99,21 @@ class TunedSampler:
 
     def setup(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Setup:
         """The tuned sampler, and problem and starting positions in the tuned coordinates."""
-        tuning = self._stored(checkpoint)
+        tuning = self._load_tuning(checkpoint)
         if tuning is None:
-            tuning = self._found(request, progress)
+            tuning = self._tune(request, progress)
             if checkpoint is not None:
                 checkpoint.save_tuning(*tuning.parts())
         progress.print_status(tuning.summary())
         initial = None if request.start is None else tuning.coordinates(request.start)
         return Setup(tuning.problem(request.problem), tuning.sampler, initial, tuning)
 
-    def _stored(self, checkpoint: Checkpoint | None) -> Tuning | None:
+    def _load_tuning(self, checkpoint: Checkpoint | None) -> Tuning | None:
         """What the agents had found when the run that is resumed was begun."""
         stored = None if checkpoint is None else checkpoint.tuning()
         return None if stored is None else Tuning.from_parts(*stored, self.kind)
 
-    def _found(self, request: Request, progress: Progress) -> Tuning:
+    def _tune(self, request: Request, progress: Progress) -> Tuning:
         """What the agents find, confirmed by pilot runs."""
         problem, network, start = request.problem, request.network, request.start
         start = None if start is None else mean_position(problem, start)

@@ -31,7 +31,7 @@ resumed, in unconstrained coordinates."""
 
 @dataclass(frozen=True)
 class RequestedSchedule:
-    """Draws, burn-in and thinning as the caller gives them; None has a default chosen."""
+    """Draws, burn-in and thinning as the caller gives them; None: a default is used."""
 
     draws: int
     """Draws recorded in each chain."""
@@ -153,7 +153,7 @@ class Request:
 
 
 def matched(problem: Problem, network: Network) -> Network:
-    """The network in the order of the problem's sites; anything else than the two is refused."""
+    """The network in the order of the problem's sites; raises TypeError for other types."""
     if not isinstance(problem, Problem):
         raise TypeError(f"`problem` must be a starlings.Problem, got {type(problem).__name__}.")
     if not isinstance(network, Network):

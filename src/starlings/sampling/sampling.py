@@ -19,7 +19,7 @@ from starlings.results.result import Result
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.samplers import Sampler
-from starlings.sampling.choice import chosen
+from starlings.sampling.choice import sampler_choice
 from starlings.sampling.destination import CHECKPOINT_EVERY, Destination
 from starlings.sampling.request import Request, RequestedSchedule, Setup, matched
 from starlings.sampling.starts import start_positions
@@ -96,7 +96,8 @@ def sample(
     all other processes None.
     """
     network = matched(problem, network)
-    choice, schedule = chosen(sampler, exactness), RequestedSchedule(draws, burn_in, thin)
+    choice = sampler_choice(sampler, exactness)
+    schedule = RequestedSchedule(draws, burn_in, thin)
     request = Request(problem, network, choice, schedule, chains, seed, initial, precision)
     files = RunFiles(output, overwrite, checkpoint, resume)
     destination, shown = Destination(files, checkpoint_every), Progress(progress)
@@ -153,6 +154,6 @@ def _annotate(run: Run, setup: Setup, check: bool) -> None:
 def _interruption(run: Run) -> str:
     """The warning about a run that Ctrl-C ended early."""
     resumable = (
-        "" if run.folder is None else f" It is kept in {run.folder}: `resume` goes on with it."
+        "" if run.folder is None else f" It is saved in {run.folder}: `resume=True` continues it."
     )
     return f"interrupted {run.interrupted}; returning those.{resumable}"

@@ -36,8 +36,9 @@ from starlings.theory.laws import has_law, law
 
 SMALLEST_STEP = 0.1
 SMALLEST_SHARE = 0.8
-""""auto" takes half-noise if the step eta that proximal steps allow is at least the smaller of
-SMALLEST_STEP (in units of the posterior's curvature) and SMALLEST_SHARE times the wanted step."""
+""""auto" takes half-noise if the longest step eta at which proximal steps are safe is at least
+the smaller of SMALLEST_STEP (in units of the posterior's curvature) and SMALLEST_SHARE times the
+wanted step."""
 LARGEST_PREDICTED = 50
 """Number of agents up to which the exact law is computed agent by agent; above it a network of two
 agents replaces theirs."""
@@ -102,7 +103,7 @@ UNKNOWN = Prediction(np.nan, np.nan)
 
 
 def automatic_rung(step: float, wanted_step: float) -> str:
-    """The rung that "auto" stands for, where proximal steps allow `step` of the wanted one."""
+    """The rung that "auto" stands for, if the longest safe step is `step`."""
     shortest = min(SMALLEST_STEP, SMALLEST_SHARE * wanted_step)
     return "half-noise" if step >= shortest else "metropolis"
 

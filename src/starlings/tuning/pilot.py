@@ -170,7 +170,7 @@ def _estimates(draws: np.ndarray, is_diagonal: bool) -> list[np.ndarray]:
 
 
 def _subset(draws: np.ndarray) -> np.ndarray:
-    """`POINTS` of the draws (draw, ...), in equal distances."""
+    """`POINTS` of the draws (draw, ...), evenly spaced."""
     return draws[:: len(draws) // POINTS][:POINTS]
 
 

@@ -1,4 +1,4 @@
-"""What every agent carries in agreed coordinates: its share of the posterior, and its curvature."""
+"""Each agent's share of the posterior in the tuned coordinates, and its curvature."""
 
 from __future__ import annotations
 

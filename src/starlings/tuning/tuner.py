@@ -58,7 +58,7 @@ class Goal(NamedTuple):
     """The wanted step eta, in units of the posterior's curvature."""
 
     def rule(self, step: float) -> Rule:
-        """The rule by which the sampler is made, where proximal steps allow this step."""
+        """The rule by which the sampler is made, if the longest safe step is `step`."""
         if self.sampler is not None:
             return Rule.of_class(self.sampler)
         is_auto = self.exactness == "auto"
@@ -126,7 +126,7 @@ def _refuse_flat(problem: Problem, hessian: np.ndarray) -> None:
     raise TuningError(
         "the posterior is flat, as far as 16 digits can tell, in a direction of "
         f"{', '.join(names)}: rows and prior cannot tell these apart. Leave one of them out, give "
-        "them a narrower prior (a smaller `prior_std`), or scale the data's columns to like sizes."
+        "them a narrower prior (a smaller `prior_std`), or scale the columns to similar sizes."
     )
 
 

@@ -59,7 +59,7 @@ class Tuning:
         return self.rung in RUNGS and RUNGS[self.rung].is_exact
 
     def problem(self, problem: Problem) -> Problem:
-        """The posterior in coordinates of unit curvature, of which every agent has its share."""
+        """The posterior in coordinates of unit curvature, split among the agents by degree."""
         tilts = (self.tilt_slope, self.tilt_curvature)
         return problem.affine(self.centre, self.scale, *tilts, NEGLIGIBLE_TILT)
 

@@ -100,8 +100,8 @@ def _refuse_singletons(size: int) -> None:
         started = os.environ.get(variable, "1")
         if size == 1 and started.isdecimal() and int(started) > 1:
             raise ValueError(
-                f"{variable} says {started} processes, but MPI knows of one: the launcher and the "
-                "MPI that mpi4py uses do not fit (with Slurm, try `srun --mpi=pmix`)."
+                f"{variable} says {started} processes, but MPI sees only one: the launcher and the "
+                "MPI that mpi4py uses are incompatible (with Slurm, try `srun --mpi=pmix`)."
             )
 
 
