@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from ..tables import Grid
 from .cases import BUILDERS, DIVISIONS
-from .methods import BURN_IN, FASTEST, FRICTIONS, SLOWEST
+from .grid import FASTEST, SLOWEST
+from .methods import FRICTIONS
 from .report import LARGEST_SORTED_OVER_RANDOM, TARGETS, comparison, costs, figures, summary
 from .results import Row
+from .runs import BURN_IN
 
 TEXT = """# Real posteriors
 

@@ -15,10 +15,11 @@ from starlings.system.progress import print_status
 from ..choosing import chosen
 from ..tables import wide_console
 from .cases import BUILDERS, DIVISIONS, load
-from .methods import FAILURES, METHODS, Setting
+from .methods import FAILURES, METHODS
 from .page import page_text
 from .report import console_tables
 from .results import ResultsFile, Row
+from .runs import Setting
 from .score import score
 
 

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import norm
 
 import starlings as st
-from benchmarks.posteriors import cases, consensus, methods, models, report, results
+from benchmarks.posteriors import cases, consensus, grid, methods, models, report, results, runs
 from benchmarks.posteriors import run as bench
 from benchmarks.posteriors import score as scoring
 
@@ -115,9 +115,9 @@ def test_exact_draws_score_at_the_noise_floor():
     draws = random.multivariate_normal([3.0, 1.0], covariance, size=(2, 40_000))
     levels = (np.arange(200) + 0.5) / 200
     exact = random.multivariate_normal([3.0, 1.0], covariance, size=400_000)
-    grid = dict(zip("ab", np.quantile(exact, levels, axis=0).T, strict=True))
+    quantiles = dict(zip("ab", np.quantile(exact, levels, axis=0).T, strict=True))
     reference = {"mean": [3.0, 1.0], "sd": [1.0, 2.0], "covariance": covariance}
-    reference |= {"parameters": ["a", "b"], "quantile_grid": grid}
+    reference |= {"parameters": ["a", "b"], "quantile_grid": quantiles}
     figures = scoring.marginal_figures(draws, reference, levels)
     figures |= scoring.joint_figures(draws, reference)
     assert max(figures[k] for k in ("mean_error", "w2", "mahalanobis")) < 0.03
@@ -130,9 +130,9 @@ def test_errors_of_known_size_are_seen():
     draws[1] = draws[1] * [1.0, 1.5] + [0.5, 0.0]
     levels = (np.arange(200) + 0.5) / 200
     exact = np.random.default_rng(4).normal(size=400_000)
-    grid = {"a": np.quantile(exact, levels), "b": 2 * np.quantile(exact, levels)}
+    quantiles = {"a": np.quantile(exact, levels), "b": 2 * np.quantile(exact, levels)}
     reference = {"mean": [0.0, 0.0], "sd": [1.0, 2.0], "covariance": np.diag([1.0, 4.0])}
-    reference |= {"parameters": ["a", "b"], "quantile_grid": grid}
+    reference |= {"parameters": ["a", "b"], "quantile_grid": quantiles}
     figures = scoring.marginal_figures(draws, reference, levels)
     figures |= scoring.joint_figures(draws, reference)
     assert figures["mean_error"] == pytest.approx(0.5, abs=0.02)
@@ -159,8 +159,8 @@ def toy_case() -> cases.Case:
     mean = np.concatenate([shard["y"] for shard in shards]).mean(axis=0)
     sd = np.array([1.0, 3.0]) / 5
     levels = (np.arange(200) + 0.5) / 200
-    grid = {name: m + s * norm.ppf(levels) for name, m, s in zip("ab", mean, sd, strict=True)}
-    marginal = {"mean": mean, "sd": sd, "parameters": ["a", "b"], "quantile_grid": grid}
+    quantiles = {name: m + s * norm.ppf(levels) for name, m, s in zip("ab", mean, sd, strict=True)}
+    marginal = {"mean": mean, "sd": sd, "parameters": ["a", "b"], "quantile_grid": quantiles}
     joint = {"mean": mean, "covariance": np.diag(sd**2)}
     reference = {"constrained": marginal, "unconstrained": joint, "quantile_levels": levels}
     return cases.Case("toy", "random", problem, model, ["a", "b"], reference)
@@ -188,7 +188,7 @@ def test_consensus_is_exact_on_a_gaussian(monkeypatch):
     for name, value in {"NUTS_CHAINS": 4, "NUTS_WARMUP": 300}.items():
         monkeypatch.setattr(methods, name, value)
     case = toy_case()
-    figures = scoring.score(case, methods.consensus(methods.Setting(case, wanted=300)).draws)
+    figures = scoring.score(case, methods.consensus(runs.Setting(case, wanted=300)).draws)
     assert figures.effective_draws >= 300
     error = 1 / np.sqrt(figures.effective_draws)
     assert figures.mean_error < 5 * error
@@ -199,10 +199,10 @@ def test_consensus_is_exact_on_a_gaussian(monkeypatch):
 
 @pytest.mark.slow
 def test_a_method_of_the_literature_is_given_the_best_step_of_a_grid(monkeypatch):
-    monkeypatch.setattr(methods, "PACES", (32.0, 64.0))
-    monkeypatch.setattr(methods, "SLOWEST", 128.0)
+    monkeypatch.setattr(grid, "PACES", (32.0, 64.0))
+    monkeypatch.setattr(grid, "SLOWEST", 128.0)
     case = toy_case()
-    setting = methods.Setting(case, wanted=300, chains=16)
+    setting = runs.Setting(case, wanted=300, chains=16)
     outcome = methods.METHODS["dsgld"](setting)
     tried = outcome.notes["grid"]
     assert outcome.notes["sampler"] == min((w2, name) for name, w2 in tried.items() if w2)[1]
@@ -214,35 +214,35 @@ def test_a_method_of_the_literature_is_given_the_best_step_of_a_grid(monkeypatch
 
 
 def test_the_search_grows_towards_the_best_and_looks_beside_it():
-    found = methods.search(lambda pace: abs(np.log(pace / 85)))
+    found = grid.search(lambda pace: abs(np.log(pace / 85)))
     assert min(found, key=found.get) == pytest.approx(64 * np.sqrt(2))
     assert max(found) == 128
-    slow = methods.search(lambda pace: 1 / pace)
-    assert max(slow) == methods.SLOWEST
-    fast = methods.search(lambda pace: pace)
-    assert min(fast) == methods.FASTEST
-    failed = methods.search(lambda pace: np.inf)
-    assert max(failed) == methods.SLOWEST
+    slow = grid.search(lambda pace: 1 / pace)
+    assert max(slow) == grid.SLOWEST
+    fast = grid.search(lambda pace: pace)
+    assert min(fast) == grid.FASTEST
+    failed = grid.search(lambda pace: np.inf)
+    assert max(failed) == grid.SLOWEST
 
 
 @pytest.mark.slow
 def test_diverging_steps_are_failed_points_of_the_grid():
-    setting = methods.Setting(toy_case(), chains=8)
-    assert methods.trial(setting, st.DSGLD(step_size=50.0), 16.0, 8) == np.inf
+    setting = runs.Setting(toy_case(), chains=8)
+    assert grid.trial(setting, st.DSGLD(step_size=50.0), 16.0, 8) == np.inf
 
 
 def test_too_few_draws_are_made_again_in_a_longer_run(monkeypatch):
-    monkeypatch.setattr(methods, "effective_draws", lambda case, draws: draws)
+    monkeypatch.setattr(runs, "effective_draws", lambda case, draws: draws)
     asked = []
 
     def run(longer):
         asked.append(longer)
         return 400 * longer
 
-    setting = methods.Setting(toy_case(), wanted=1000)
-    assert methods.enough(setting, run) >= 1000
+    setting = runs.Setting(toy_case(), wanted=1000)
+    assert runs.enough(setting, run) >= 1000
     assert asked == [1.0, pytest.approx(2.75)]
-    assert methods.enough(methods.Setting(toy_case(), wanted=300), run) == 400
+    assert runs.enough(runs.Setting(toy_case(), wanted=300), run) == 400
 
 
 def flat_problem(outcomes) -> st.Problem:

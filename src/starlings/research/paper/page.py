@@ -11,20 +11,25 @@ import pandas as pd
 
 from starlings.research.paper.claims import coverage, summarise
 from starlings.research.paper.experiment import Experiment, Settings
+from starlings.results.palette import PALETTE
 
+COLOURS = f"""
+:root {{ --text: {PALETTE["black"]}; --yes: {PALETTE["blue"]}; --no: {PALETTE["vermilion"]}; }}"""
+"""Colours of the page, as variables of its style sheet."""
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
-       color: #1a1a1a; }
+       color: var(--text); }
 h1, h2 { line-height: 1.2; }
-section { border-top: 1px solid #ccc; margin-top: 2.5rem; }
+section { border-top: 1px solid lightgrey; margin-top: 2.5rem; }
 img { max-width: 100%; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.7rem 0.35rem 0;
-         border-bottom: 1px solid #ddd; }
+         border-bottom: 1px solid lightgrey; }
 .beside { display: grid; grid-template-columns: 1fr 2fr; gap: 2rem; }
-.yes { color: #00603f; font-weight: 600; } .no { color: #a33b00; font-weight: 600; }
+.yes { color: var(--yes); font-weight: 600; } .no { color: var(--no); font-weight: 600; }
 @media (max-width: 45rem) { .beside { grid-template-columns: 1fr; } }
 """
+"""The style sheet of the page, without the values of its colours."""
 
 
 def write(
@@ -39,7 +44,7 @@ def write(
     trials = f"{settings.trials} trials" + (", a quick run" if settings.quick else "")
     text = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>The paper, reproduced</title>
-<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>
+<meta name="viewport" content="width=device-width"><style>{COLOURS}{STYLE}</style></head><body>
 <h1>Distributed MCMC based on ADMM: the paper, reproduced</h1>
 <p>{trials}; verdicts are computed from the tables (<a href="claims.csv">claims.csv</a>,
 <a href="claims.md">claims.md</a>).</p>

@@ -24,7 +24,8 @@ from starlings.research.paper import page, registry
 from starlings.research.paper.claims_table import claims_page
 from starlings.research.paper.experiment import Experiment, Report, Settings
 from starlings.research.paper.style import figure_style, save_figure
-from starlings.system.progress import ProgressLines, is_shown, on_terminal, print_status, terminal
+from starlings.system.progress import Report as BarReport
+from starlings.system.progress import print_status, progress_bar
 
 DIGITS = "%.9g"
 """The format of numbers in the saved tables."""
@@ -54,24 +55,28 @@ def run(
     if quick:
         _refuse_full_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with progress_board(chosen, progress) as reports:
-        for experiment in chosen:
-            make(experiment, settings, folder, reports[experiment.name], force)
+    for experiment in chosen:
+        make(experiment, settings, folder, progress, force)
     return write_summary(settings, folder)
 
 
 def make(
-    experiment: Experiment, settings: Settings, folder: Path, report: Report, force: bool = False
+    experiment: Experiment,
+    settings: Settings,
+    folder: Path,
+    progress: bool | None,
+    force: bool = False,
 ) -> None:
     """Compute an experiment's table unless it is finished, and draw what is missing."""
     if force or not is_finished(experiment, settings, folder):
         _forget(experiment, folder)
-        report(0, 1)
-        table = experiment.compute(settings, report)
+        print_status(f"{experiment.name} ...", progress)
+        with pieces_bar(experiment.name, progress) as report:
+            table = experiment.compute(settings, report)
         table.to_csv(_file(experiment, folder, "csv"), index=False, float_format=DIGITS)
         _file(experiment, folder, "json").write_text(_fingerprint(experiment, settings))
     draw_missing(experiment, folder)
-    report(1, 1)
+    print_status(f"{experiment.name}: done", progress)
 
 
 def draw_missing(experiment: Experiment, folder: Path) -> None:
@@ -148,43 +153,20 @@ def _fingerprint(experiment: Experiment, settings: Settings) -> str:
 
 
 @contextlib.contextmanager
-def progress_board(
-    chosen: Sequence[Experiment], wanted: bool | None
-) -> Iterator[dict[str, Report]]:
-    """A context with a report for each experiment: a bar, lines, or nothing."""
-    if not is_shown(wanted):
-        yield {e.name: lambda done, total: None for e in chosen}
-        return
-    if not on_terminal():
-        yield {e.name: _line_report(e.name) for e in chosen}
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+def pieces_bar(name: str, wanted: bool | None) -> Iterator[Report]:
+    """A context with a report for one experiment: a bar, opened when it reports how many pieces.
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=terminal()) as bars:
+    An experiment of a single piece has no bar.
+    """
+    with contextlib.ExitStack() as opened:
+        bars: dict[int, BarReport | None] = {}
 
-        def report_to(name: str) -> Report:
-            task = bars.add_task(name, total=None, start=False)
+        def report(done: int, total: int) -> None:
+            if total > 1 and total not in bars:
+                opened.close()  # a terminal shows one bar at a time
+                bars[total] = opened.enter_context(progress_bar(name, total, wanted, "pieces"))
+            bar = bars.get(total)
+            if bar is not None:
+                bar(done)
 
-            def report(done: int, total: int) -> None:
-                if not bars.tasks[task].started:
-                    bars.start_task(task)
-                bars.update(task, completed=done, total=total)
-
-            return report
-
-        yield {e.name: report_to(e.name) for e in chosen}
-
-
-def _line_report(name: str) -> Report:
-    """Lines about one experiment, which `make` reports as one piece and `compute` as several."""
-    lines = ProgressLines(name, 1, "pieces")
-
-    def report(done: int, total: int) -> None:
-        lines.total = total
-        if total > 1:
-            lines(done)
-        else:
-            print_status(f"{name}: done" if done else f"{name} ...")
-
-    return report
+        yield report
