@@ -185,13 +185,22 @@ STUDIES = {
     "no class": ('"dadmms"', '"json:Sampler"', "module 'json' has no attribute 'Sampler'"),
     "no subclass": ('"dadmms"', '"json:JSONDecoder"', "is not a subclass of `starlings.Sampler`"),
     "no rho": ("rho = 5.0", 'noise = "coherent"', "[sampler] needs the key `rho`"),
-    "sampler value": ("rho = 5.0", 'rho = "5"', "`rho` must be a number, got '5'"),
+    "sampler value": (
+        "rho = 5.0",
+        'rho = "5"',
+        "study.toml: [sampler] `rho` must be a number, got '5'",
+    ),
     "schedule of rho": ("rho = 5.0", "rho = {scale = 1.0}", "`rho` must be a number, got Decay"),
     "schedule key": (
         'name = "dadmms"\nrho = 5.0',
         'name = "dula"\nconsensus_step = 0.1\nstep_size = {scal = 1.0}',
         "[sampler.step_size] unknown key `scal`; expected one of ['scale', 'offset', 'exponent']. "
         "Did you mean 'scale'?",
+    ),
+    "exactness": (
+        "draws = 2",
+        'exactness = "midpoint"',
+        "study.toml: [run] `exactness` is for runs whose sampler is chosen by tuning",
     ),
     "run key": ("draws = 2", "draw = 2", "[run] unknown key `draw`"),
     "run key hint": ("draws = 2", "burnin = 2", "Did you mean 'burn_in'?"),
@@ -213,6 +222,9 @@ def test_errors_of_a_study_name_its_file(tmp_path):
     path = write(tmp_path, "study.toml", STUDY.replace("rho", "roh"))
     refuses(ValueError, f"{path}: [sampler]", lambda: Study.read(path))
     refuses(FileNotFoundError, "no TOML file at ", lambda: Study.read(tmp_path / "none.toml"))
+    rows = write(tmp_path, "rows.csv", CSV)
+    path = write(tmp_path, "study.toml", STUDY.replace('["x"]', '["xx"]'))
+    refuses(ColumnError, f"{path}: {rows} has no column 'xx'", lambda: build(path))
 
 
 def test_a_constant_column_cannot_be_standardised(tmp_path):

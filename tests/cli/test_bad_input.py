@@ -196,10 +196,13 @@ MODELS = {
         "values: column 'X[:, 1]' in 1 row (row 3); drop or impute",
     ),
     "nan in a table": (lambda: linear(TABLE, Y, SITES), "column 'dose' in 1 row (row 3)"),
-    "inf outcome": (lambda: linear(X, changed(Y, 5, np.inf), SITES), "column 'y' in 1 row (row 5)"),
+    "inf outcome": (
+        lambda: linear(X, changed(Y, 5, np.inf), SITES),
+        "`y` has missing or infinite values: column 'y' in 1 row (row 5)",
+    ),
     "text": (
         lambda: linear([["x"]], [1.0], ["a"]),
-        "`X` or `y` has entries that are not numbers: column 'X[:, 0]'",
+        "`X` has entries that are not numbers: column 'X[:, 0]'",
     ),
     "labels": (
         lambda: logistic(X, changed(LABELS, 2, 2.0), SITES),
@@ -321,7 +324,7 @@ RUNS = {
         {"exactness": "midpoint"},
         "`exactness` is for runs whose sampler is chosen by tuning; got 'midpoint' and DADMMS(",
     ),
-    "resume without a checkpoint": ({"resume": True}, "`resume` needs the `checkpoint` or the"),
+    "resume without a checkpoint": ({"resume": True}, "`resume=True` needs `output` or"),
     "checkpoint_every": ({"checkpoint_every": 0}, "`checkpoint_every` must be a whole number"),
     "initial shape": (
         {"initial": np.zeros((5, 2))},
@@ -345,7 +348,7 @@ def test_run_settings(settings, text):
 TYPES = {
     "problem": ({"problem": X}, "`problem` must be a starlings.Problem, got ndarray"),
     "network": ({"network": nx.cycle_graph(3)}, "wrap a networkx graph with `starlings.Network"),
-    "sampler name": ({"sampler": "dadmms"}, "`sampler` must be a `starlings.Sampler`"),
+    "sampler name": ({"sampler": "dadmms"}, "in Python give the class or an instance"),
     "sampler class": ({"sampler": st.DSGLD}, "give them, as in `DSGLD(...)`"),
 }
 

@@ -244,7 +244,7 @@ def test_warnings_are_lines_and_not_source_code(study, tmp_path):
 
 
 ERRORS = {
-    "value": ("rho = 5.0", "rho = -5.0", "Error: `rho` must be positive and finite, got -5.0."),
+    "value": ("rho = 5.0", "rho = -5.0", "[sampler] `rho` must be positive and finite, got -5.0."),
     "key": ("rho = 5.0", "roh = 5.0", "[sampler] unknown key `roh`; expected one of"),
     "run": ("draws = 6", "draws = 0", "Error: `draws` must be a whole number of at least 1"),
     "file": ('"rows.csv"', '"none.csv"', "Error: no data file at"),

@@ -153,6 +153,13 @@ def test_its_settings_are_checked(folder, settings, text):
     assert str(caught.value).startswith(f"{path}: [sampler] ")
 
 
+def test_a_field_of_any_type_is_named_by_an_example(folder):
+    own = SAMPLER.replace("float | st.Decay", "Any").replace("ClassVar,", "Any, ClassVar,")
+    (folder / "own_samplers.py").write_text(own, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"needs the key `step_size`, a value such as 0.1; it"):
+        Study.read(study(folder, 'name = "own_samplers:Plain"'))
+
+
 def test_a_class_without_a_card_is_refused(folder):
     with pytest.raises(ValueError, match=r"has no `card`; describe it with a `starlings.Card`"):
         Study.read(study(folder, 'name = "own_samplers:NoCard"'))

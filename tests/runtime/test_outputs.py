@@ -302,8 +302,14 @@ def test_the_last_round_that_can_be_counted():
 
 
 def test_resume_needs_something_to_resume(never):
-    with pytest.raises(ValueError, match="`resume` needs the `checkpoint` or the `output`"):
+    with pytest.raises(ValueError, match="`resume=True` needs `output` or `checkpoint`"):
         sampled(resume=True)
+
+
+def test_resuming_without_a_checkpoint_is_reported(tmp_path, capsys):
+    sampled(output=tmp_path / "draws.nc", resume=True, progress=True)
+    folder = tmp_path / "draws.nc.run"
+    assert f"no checkpoint in {folder}: a new run begins" in capsys.readouterr().err
 
 
 def test_a_name_in_another_folder_is_not_an_input(tmp_path):
@@ -316,7 +322,7 @@ def test_a_name_in_another_folder_is_not_an_input(tmp_path):
 def test_a_table_is_no_name_for_a_result(study):
     done = starlings("sample", study, "--output", "towns/new.csv")
     assert done.exit_code == 1
-    assert "is to hold netCDF; let its name end in .nc" in done.stderr
+    assert "`output` is a netCDF file, whose name must end in .nc, got " in done.stderr
 
 
 HEARS_SIGNALS = """

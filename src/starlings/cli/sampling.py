@@ -58,6 +58,14 @@ def sample(
             "1, or half the rounds per effective draw if the agents tune the sampler",
         ),
     ] = None,
+    exactness: Annotated[
+        str | None,
+        typer.Option(
+            help="How exact a run is whose sampler the agents tune: `coherent`, `half-noise`, "
+            "`curvature`, `midpoint`, `metropolis`, `metropolis-vote` or `auto`.",
+            show_default="`exactness` of the study, or auto",
+        ),
+    ] = None,
     seed: Annotated[int | None, count_option(0, "The same seed gives the same draws.", "0")] = None,
     runtime: Annotated[
         str,
@@ -82,7 +90,7 @@ def sample(
     """Run a study and save its draws.
 
     An option overrides the key of the same name in the study.
-    `python -m pydoc starlings.study.study` explains sections and keys.
+    docs/studies.md and `python -m pydoc starlings.study.study` explain sections and keys.
     """
     from starlings.errors import check_choice
     from starlings.results.outputs import RunFiles
@@ -101,7 +109,8 @@ def sample(
         if cluster is None or cluster.is_first:
             RunFiles(target, overwrite, resume=resume).check(plan.inputs())
         lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
-        settings = plan.run_settings(**lengths, checkpoint_every=checkpoint_every)
+        further = {"exactness": exactness, "checkpoint_every": checkpoint_every}
+        settings = plan.run_settings(**lengths, **further)
         settings |= {"output": target, "overwrite": overwrite, "resume": resume}
         run = run_locally if cluster is None else functools.partial(run_on, cluster)
         result = run(plan, settings, quiet)

@@ -84,8 +84,9 @@ def _numbers(
     else:
         x, faults = array_of_floats(table, "X")
     outcome, own = as_floats(y, "column 'y'")
-    if faults := faults + own:
-        raise ValueError(f"`X` or `y` has {faults_as_text(faults)}")
+    if faults or own:
+        names = [name for name, found in (("`X`", faults), ("`y`", own)) if found]
+        raise ValueError(f"{' or '.join(names)} has {faults_as_text(faults + own)}")
     return x.astype(float, copy=False), outcome, labels
 
 

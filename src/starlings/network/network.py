@@ -153,7 +153,8 @@ class Network:
         if len(sites) != self.size:
             raise ValueError(
                 f"`network` has {self.size} agents but the problem has {len(sites)} shards: "
-                f"agents {_preview(self.names)}, shards {_preview(sites)}."
+                f"agents {_preview(self.names)}, shards {_preview(sites)}. Give the network one "
+                f"agent for each shard, such as `Network.path({len(sites)})`."
             )
         if self.names == list(sites):
             return self
@@ -240,7 +241,10 @@ def metropolis_weights(degrees: np.ndarray, neighbours: np.ndarray) -> np.ndarra
 def check_graph(graph: nx.Graph) -> None:
     """Refuse graphs on which the algorithms are not defined, naming the nodes that are wrong."""
     if not isinstance(graph, nx.Graph):
-        raise TypeError(f"`graph` must be a networkx graph, got {type(graph).__name__}.")
+        raise TypeError(
+            f"`graph` must be a networkx graph, got {type(graph).__name__}; for a ring of 4 "
+            "agents write `Network.ring(4)`."
+        )
     if graph.is_directed():
         raise ValueError(
             "`graph` is directed, but messages go both ways along an edge; "

@@ -154,7 +154,8 @@ class Parameter:
             )
         if self.labels is not None and self.shape != (len(self.labels),):
             raise ValueError(
-                f"`labels` names {len(self.labels)} entries but the shape is {self.shape}."
+                f"`labels` names {len(self.labels)} entries but the shape is {self.shape}; give "
+                "one name for each entry."
             )
 
     @property

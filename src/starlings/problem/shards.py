@@ -46,7 +46,8 @@ def divide_by_site(rows: Rows, sites: Sequence[Any]) -> dict[str, Rows]:
     for name, column in rows.items():
         if len(column) != len(labels):
             raise ValueError(
-                f"`sites` has {len(labels)} labels but {name!r} has {len(column)} rows."
+                f"`sites` has {len(labels)} labels but {name!r} has {len(column)} rows; give one "
+                "label for each row."
             )
     names, numbers = site_names(labels)
     return {

@@ -66,7 +66,8 @@ class RunFiles:
     def __post_init__(self) -> None:
         if self.resume and self.folder is None:
             raise ValueError(
-                "`resume` needs the `checkpoint` or the `output` of the run to go on with."
+                "`resume=True` needs `output` or `checkpoint`, the file or folder of the "
+                "interrupted run."
             )
 
     @property
@@ -95,7 +96,7 @@ class RunFiles:
         target = check_replaceable(self.output, self.overwrite or is_own, [*inputs, self.folder])
         if target.suffix in INPUT_SUFFIXES:
             raise ValueError(
-                f"output path {self.output} is to hold netCDF; let its name end in .nc."
+                f"`output` is a netCDF file, whose name must end in .nc, got {self.output}."
             )
         return target
 

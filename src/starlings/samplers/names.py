@@ -111,7 +111,7 @@ def _imported(place: str, folder: Path | None = None) -> type[Sampler]:
             module = importlib.import_module(module_name)
         found = getattr(module, class_name)
     except (ImportError, AttributeError, ValueError) as error:
-        beside = "" if folder is None else f", or be a file in {folder}"
+        beside = "" if folder is None else f", or be a file in {folder.resolve()}"
         raise ValueError(
             f"the sampler {place!r} cannot be imported: {error}. Write 'package.module:Class'; the "
             f"package has to be installed or on PYTHONPATH{beside}."

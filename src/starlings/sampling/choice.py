@@ -38,9 +38,11 @@ def sampler_choice(
         return GivenSampler(sampler)
     if sampler is None or (isinstance(sampler, type) and issubclass(sampler, Sampler)):
         return TunedSampler(sampler, exactness)
+    hint = " Names are for studies; in Python give the class or an instance."
     raise TypeError(
         "`sampler` must be a `starlings.Sampler`, such as "
         f"`starlings.{DADMMS.__name__}(rho=5.0)`, got {sampler!r}."
+        f"{hint if isinstance(sampler, str) else ''}"
     )
 
 

@@ -13,6 +13,7 @@ from starlings.results.outputs import RunFiles
 from starlings.results.result import Result
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.sampling.request import Request
+from starlings.system.progress import Progress
 
 CHECKPOINT_EVERY = 10_000
 """Rounds from one checkpoint to the next, by default."""
@@ -30,20 +31,22 @@ class Destination:
         check_count(1, checkpoint_every=self.checkpoint_every)
 
     @contextmanager
-    def reserved(self, request: Request) -> Iterator[Checkpoint | None]:
+    def reserved(self, request: Request, progress: Progress) -> Iterator[Checkpoint | None]:
         """A context in which no other run may write here, with the checkpoint if there is one."""
         is_first = request.network.communicator.rank == 0
         with self.files.locked(is_first):
             if is_first:
                 self.files.check_space(request.size())
-            yield self._checkpoint(request)
+            yield self._checkpoint(request, progress)
 
-    def _checkpoint(self, request: Request) -> Checkpoint | None:
+    def _checkpoint(self, request: Request, progress: Progress) -> Checkpoint | None:
         """The folder of the run, new or found to hold the same run."""
         if self.files.folder is None:
             return None
         every, digests = self.checkpoint_every, request.digests()
         checkpoint = Checkpoint(self.files.folder, every, request.network, digests)
+        if self.files.resume and not checkpoint.files.has_run():
+            progress.print_status(f"no checkpoint in {checkpoint.folder}: a new run begins")
         checkpoint.begin(request.identity(), self.files.resume)
         return checkpoint
 

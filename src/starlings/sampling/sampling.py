@@ -101,7 +101,7 @@ def sample(
     request = Request(problem, network, choice, schedule, chains, seed, initial, precision)
     files = RunFiles(output, overwrite, checkpoint, resume)
     destination, shown = Destination(files, checkpoint_every), Progress(progress)
-    with destination.reserved(request) as store:
+    with destination.reserved(request, shown) as store:
         shown.print_status(request.announcement())
         setup = choice.setup(request, store, shown)
         run = _run(request, setup, store, shown)

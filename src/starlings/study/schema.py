@@ -100,6 +100,7 @@ def read_study(source: Path) -> Sections:
     )
     _check_model(model, found.model)
     _check_data(sections["data"], found.data)
+    _check_exactness(sections["run"], found)
     if (found.network.graph is None) == (found.network.edges is None):
         raise sections["network"].error(
             'needs either `graph` or `edges`, and not both; write for example graph = "ring".'
@@ -153,6 +154,15 @@ def _check_model(section: Section, model: ModelSection) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise section.error(f"names the columns {repeated} more than once; name each only once.")
+
+
+def _check_exactness(section: Section, found: Sections) -> None:
+    exactness = found.run.options.get("exactness", "auto")
+    if exactness != "auto" and found.sampler.name is not None:
+        raise section.error(
+            f"`exactness` is for runs whose sampler is chosen by tuning; got {exactness!r} and "
+            f"[sampler] with the name {found.sampler.name!r}. Leave one of them out."
+        )
 
 
 def _check_data(section: Section, data: DataSection) -> None:

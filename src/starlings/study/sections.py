@@ -28,6 +28,7 @@ TYPES_IN_WORDS: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
     str: "text in quotes",
+    Any: "a value such as 0.1",
     list[str]: "a list of names in quotes",
     Pairs: 'a list of pairs of names such as [["north", "south"]]',
 }

@@ -84,6 +84,7 @@ from starlings.study.schema import (
 from starlings.study.sections import Pairs, Section, Table, keys_of
 from starlings.study.sources import Moments, SiteFile, SiteFolder, Source, moments, standardisation
 from starlings.study.standardising import Standardisation
+from starlings.study.tables import ColumnError
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Study:
                 `standardise` if other processes have the other sites.
         """
         columns = [*self.model.covariates, self.model.outcome]
-        source, rows = self.source, self.source.read(columns, sites)
+        source, rows = self.source, self._rows(columns, sites)
         scale = self._standardisation(rows, share)
         X = pd.concat(rows.values())[self.model.covariates]
         y = pd.concat(rows.values())[self.model.outcome]
@@ -146,6 +147,13 @@ class Study:
             site = list(rows)[numbers[error.row]]
             place = source.place(site, int(y.index[error.row]))
             raise ValueError(f"{error.text} in {place}.") from None
+
+    def _rows(self, columns: list[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
+        """The columns of the sites; an error names the study too."""
+        try:
+            return self.source.read(columns, sites)
+        except ColumnError as error:
+            raise ColumnError(f"{self.path}: {error}") from None
 
     def _standardisation(
         self, rows: Mapping[str, pd.DataFrame], share: Callable[[Moments], Moments]
@@ -201,15 +209,17 @@ class Study:
         if self.sampler.name is None:
             return None
         section = Section(self.path, "sampler", {"name": self.sampler.name})
-        chosen = sampler_class(section)
-        if is_to_be_tuned(chosen, self.sampler.options):
-            return chosen
-        return chosen(
-            **{
-                name: self._schedule(name, value) if isinstance(value, dict) else value
-                for name, value in self.sampler.options.items()
-            }
-        )
+        kind = sampler_class(section)
+        if is_to_be_tuned(kind, self.sampler.options):
+            return kind
+        settings = {
+            name: self._schedule(name, value) if isinstance(value, dict) else value
+            for name, value in self.sampler.options.items()
+        }
+        try:
+            return kind(**settings)
+        except (TypeError, ValueError) as error:
+            raise section.error(str(error)) from error
 
     def _schedule(self, name: str, table: Table) -> Decay:
         Section(self.path, f"sampler.{name}", table).check(keys_of(Decay))

@@ -71,7 +71,7 @@ class Tuning:
         """What was found, in one line."""
         text = (
             f"tuned in {self.sent.rounds} rounds (Newton iterations: {self.newton_iterations}): "
-            f"{self.sampler.card.title}, step = {self.step:.3g}"
+            f"{self.sampler}, chosen for a step of {self.step:.3g}"
         )
         if not np.isnan(self.predicted_w2):
             text += f"; predicted for the worst agent W2 = {self.predicted_w2:.3f} sd"
