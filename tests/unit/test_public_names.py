@@ -9,7 +9,9 @@ import subprocess
 import sys
 from importlib.resources import files
 
+import numpy as np
 import pytest
+import xarray as xr
 
 import starlings
 from starlings import errors
@@ -69,6 +71,28 @@ def test_importing_the_package_imports_nothing_heavy():
     program = "import starlings, sys; print('jax' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "False False\n"
+
+
+READ_A_RESULT = """
+import sys, starlings
+result = starlings.load(sys.argv[1])
+result.summary(), result.check()
+print({name.split(".")[1] for name in sys.modules if name.startswith("starlings.")})
+print("jax" in sys.modules)
+"""
+"""A program that reads a file of draws, and prints the rooms of the package that it imported."""
+
+
+def test_reading_a_result_imports_nothing_that_samples(tmp_path):
+    draws = np.random.default_rng(0).normal(size=(2, 50, 3))
+    group = xr.Dataset({"x": (["chain", "draw", "agent"], draws)}, {"agent": ["a", "b", "c"]})
+    tree = xr.DataTree.from_dict({"posterior": group, "sample_stats": group})
+    saved = starlings.Result(tree).save(tmp_path / "draws.nc")
+    program = [sys.executable, "-c", READ_A_RESULT, str(saved)]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    rooms, has_jax = done.stdout.splitlines()
+    assert ast.literal_eval(rooms) == {"diagnostics", "errors", "results", "system"}
+    assert has_jax == "False"
 
 
 def test_unknown_and_old_names():

@@ -14,13 +14,9 @@ from starlings._version import __version__
 from starlings.diagnostics.draws import DERIVED
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.results.groups import Groups
 from starlings.runtime.recording import Record, Schedule, disagreement
 from starlings.samplers import Sampler
-
-GROUPS = ("posterior", "sample_stats")
-"""The names of the two groups of a result."""
-Groups = dict[str, xr.Dataset]
-"""The datasets of a result by the name of their group."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +93,6 @@ def stats_dataset(settings: RunSettings, record: Record, first: int = 0) -> xr.D
         "bytes_sent": (by_agent, everywhere * message_bytes),
     }
     return xr.Dataset(variables, coords=_coordinates(positions, network.names))
-
-
-def as_attribute(value: Any) -> str:
-    """Return a text unchanged and any other value as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _coordinates(positions: np.ndarray, sites: list[str]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ import xarray as xr
 from starlings.diagnostics.checking import warn_if_untrustworthy
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.results.datasets import Groups, RunSettings, as_attribute, labelled
+from starlings.results.datasets import RunSettings, labelled
+from starlings.results.groups import Groups, as_attribute
 from starlings.results.netcdf import INTERRUPTED_RUN, file_bytes, write_slabs
 from starlings.results.outputs import DrawBytes
 from starlings.results.result import MAX_CHECKED_BYTES, Result, open_result

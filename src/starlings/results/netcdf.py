@@ -10,7 +10,7 @@ from typing import Any
 import xarray as xr
 
 from starlings.errors import UnreadableFileError
-from starlings.results.datasets import GROUPS, Groups
+from starlings.results.groups import GROUPS, Groups
 from starlings.system.files import has_checksum, require_space
 
 INTERRUPTED_RUN = "interrupted_run"

@@ -18,7 +18,7 @@ import xarray as xr
 
 from starlings.diagnostics.checking import check, recorded_evidence
 from starlings.diagnostics.verdict import Check
-from starlings.results.datasets import GROUPS, as_attribute
+from starlings.results.groups import GROUPS, as_attribute
 from starlings.results.netcdf import file_bytes, open_tree, reading
 from starlings.results.parameter_table import MAX_SERIES, parameter_table
 from starlings.system.extras import import_extra

@@ -20,7 +20,7 @@ import pandas as pd
 
 from starlings.diagnostics.checking import recorded_evidence
 from starlings.diagnostics.verdict import Check
-from starlings.results.datasets import GROUPS
+from starlings.results.groups import GROUPS
 from starlings.results.parameter_table import (
     MAX_SERIES,
     SUMMARY_QUANTILES,

@@ -1,0 +1,18 @@
+"""The groups and attributes of a result, as those who write it and those who read it need them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import xarray as xr
+
+GROUPS = ("posterior", "sample_stats")
+"""The names of the two groups of a result."""
+Groups = dict[str, xr.Dataset]
+"""The datasets of a result by the name of their group."""
+
+
+def as_attribute(value: Any) -> str:
+    """Return a text unchanged and any other value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
