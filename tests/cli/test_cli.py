@@ -271,6 +271,12 @@ def test_errors_are_one_line_and_leave_no_file(study, tmp_path, old, new, text):
     assert not list(tmp_path.rglob("*.nc"))
 
 
+def test_exactness_is_an_option(study):
+    outcome = starlings("sample", study, "--exactness", "midpoint")
+    assert outcome.exit_code == 1
+    assert "`exactness` is for runs whose sampler is chosen by tuning; got 'midp" in outcome.stderr
+
+
 def test_the_output_path_is_checked_before_the_run(study, tmp_path, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("the run began")

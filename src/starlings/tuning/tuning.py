@@ -71,8 +71,10 @@ class Tuning:
         """What was found, in one line."""
         text = (
             f"tuned in {self.sent.rounds} rounds (Newton iterations: {self.newton_iterations}): "
-            f"{self.sampler}, chosen for a step of {self.step:.3g}"
+            f"{self.sampler}"
         )
+        if not self.is_exact:  # exact rungs propose candidates of another length
+            text += f", chosen for a step of {self.step:.3g}"
         if not np.isnan(self.predicted_w2):
             text += f"; predicted for the worst agent W2 = {self.predicted_w2:.3f} sd"
         if not np.isnan(self.predicted_rounds_per_draw):
