@@ -8,7 +8,6 @@ structure of a class registered here contains the class itself.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import field, fields
 from typing import Any, TypeVar
 
@@ -17,10 +16,17 @@ import jax
 Class = TypeVar("Class", bound=type)
 """The class that is registered, and returned unchanged."""
 
-choice = functools.partial(field, metadata={"static": True})
-"""A field of a dataclass that selects code instead of being a number, such as a noise law. It is
-part of the structure, and each of its values is compiled to a program of its own. The arguments are
-those of `dataclasses.field`."""
+
+def choice(**settings: Any) -> Any:
+    """A field of a dataclass that selects code instead of being a number, such as a noise law.
+
+    It is part of the structure that `pytree` gives to JAX, and each of its values is compiled to a
+    program of its own.
+
+    Args:
+        settings: the arguments of `dataclasses.field`, such as `default="private"`.
+    """
+    return field(metadata={"static": True}, **settings)
 
 
 def pytree(cls: Class) -> Class:

@@ -87,6 +87,27 @@ class Talkative(Plain):
     card = st.Card("Talkative", "position and more", 2, "none", "nobody 2026")
 
 
+class ReturnsItsState(Plain):
+    def step(self, agent, state, inbox, round):
+        return super().step(agent, state, inbox, round)[0]
+
+
+class StepOfNoField(Plain):
+    step_field = "eta"
+
+
+class NoSuchNoise(Plain):
+    noises = ("privat",)
+
+
+class NoiseAsText(Plain):
+    noises = "private"
+
+
+class AnotherNoise(Plain):
+    noises = ("shared",)
+
+
 MEMORY = [0.0]
 
 
@@ -146,12 +167,32 @@ class Deaf(Plain):
 
 
 class TooNoisy(Plain):
+    """Noise that is 5 % too large."""
+
     def noise(self, round, x):
-        return 1.2 * round.private_noise(x)
+        return 1.05 * round.private_noise(x)
+
+
+class NoisyAgent(Plain):
+    """The draws of agent 0 have a variance that is 10 % too large."""
+
+    def draw(self, agent, state, upcoming):
+        return state.position * jnp.where(agent.index == 0, np.sqrt(1.1), 1.0)
+
+
+class TooFlat(Plain):
+    """Gradients that are 10 % too small."""
+
+    def step(self, agent, state, inbox, round):
+        state, info = super().step(agent, state, inbox, round)
+        back = 0.1 * self.step_size * agent.gradient(state.position)
+        return st.PositionState(state.position + back), info
 
 
 @st.theory.register_law(Plain)
 @st.theory.register_law(TooNoisy)
+@st.theory.register_law(NoisyAgent)
+@st.theory.register_law(TooFlat)
 def plain_law(s, sampler):
     eta = float(sampler.step_size)
     noise = np.sqrt(2 * eta) * s.private_noise
@@ -166,6 +207,17 @@ BROKEN = {
     RefusesWithoutWords: (rules.check_refuses_with_a_value_error, "it raised KeyError: 'rows'"),
     Narrow: (rules.shapes_and_dtypes_survive_a_round, "`step` changes the state from"),
     HoldsAKey: (rules.shapes_and_dtypes_survive_a_round, "a state must hold no key"),
+    ReturnsItsState: (
+        rules.shapes_and_dtypes_survive_a_round,
+        r"`step` must return \(state, info\).*got PositionState",
+    ),
+    StepOfNoField: (
+        rules.class_attributes_agree_with_the_step,
+        r"one of the fields \['step_size'\], got 'eta'",
+    ),
+    NoSuchNoise: (rules.class_attributes_agree_with_the_step, r"'shared'\), got \('privat',\)"),
+    NoiseAsText: (rules.class_attributes_agree_with_the_step, "tuple of some .* got 'private'"),
+    AnotherNoise: (rules.class_attributes_agree_with_the_step, r"`noises` names \['shared'\]"),
     Talkative: (rules.message_has_the_size_on_the_card, r"must be \(6,\) of float64.*got \(3,\)"),
     Remembers: (rules.compiled_rounds_can_be_replayed_eagerly_from_any_round, "compiled and eager"),
     NoiseTwice: (keys.no_key_is_used_twice, "call each method of `Round` once"),
@@ -175,6 +227,8 @@ BROKEN = {
     Selects: (runs.one_trace_serves_all_settings, "`step` was traced 2 times"),
     SameNoise: (runs.draws_depend_on_the_seed_alone, "another seed has some of the same draws"),
     Deaf: (runs.agents_only_read_their_inbox, "`step` has to use its inbox"),
+    NoisyAgent: (runs.draws_have_the_registered_law, "standard errors from the registered law"),
+    TooFlat: (runs.draws_have_the_registered_law, "standard errors from the registered law"),
     TooNoisy: (runs.draws_have_the_registered_law, "standard errors from the registered law"),
 }
 
@@ -186,6 +240,52 @@ def test_a_sampler_that_breaks_a_rule_is_refused(kind):
         st.pytree(kind)
     with pytest.raises(AssertionError, match=text):
         check_sampler(kind(), rules=[rule])
+
+
+def test_a_class_is_no_sampler():
+    with pytest.raises(st.ContractError, match=r"give an instance, `Plain\(\.\.\.\)`"):
+        check_sampler(Plain)
+
+
+class SendsTooMuch(Plain):
+    def message(self, state):
+        return jnp.concatenate([state.position, state.position])
+
+
+def test_a_message_of_the_wrong_size_is_named_before_it_is_used():
+    st.pytree(SendsTooMuch)
+    with pytest.raises(st.ContractError, match=r"`message` must be \(3,\)"):
+        check_sampler(SendsTooMuch())
+
+
+@pytest.mark.parametrize(
+    "rule", [keys.no_key_is_used_twice, rules.shapes_and_dtypes_survive_a_round]
+)
+def test_a_step_without_a_report_is_refused_by_every_rule_that_steps(rule):
+    with pytest.raises(st.ContractError, match="`step` must return"):
+        check_sampler(ReturnsItsState(), rules=[rule])
+
+
+class TunedToNothing(Plain):
+    @classmethod
+    def tuned(cls, unit, **choices):
+        cls(step_size=unit.step)  # and no `return`
+
+
+def test_a_rule_for_settings_that_returns_nothing_is_refused():
+    problem = st.models.gaussian(np.full((3, 1, 1), 0.5))
+    with pytest.raises(TypeError, match=r"`tuned` of TunedToNothing must return a sampler.*None"):
+        st.sample(problem, st.Network.path(3), TunedToNothing, progress=False)
+
+
+class LawOfThree(Plain):
+    pass
+
+
+def test_a_law_function_that_returns_no_law_is_refused():
+    st.theory.register_law(LawOfThree, lambda stacked, sampler: 3)
+    with pytest.raises(TypeError, match=r"registered for LawOfThree must return.*Law`, got 3"):
+        st.theory.has_law(LawOfThree())
 
 
 def test_every_rule_has_a_sampler_that_breaks_it():

@@ -16,7 +16,7 @@ from jax.extend.core import primitives
 from starlings.network import Inbox
 from starlings.random.addresses import Round
 from starlings.samplers import Sampler
-from starlings.testing.trial import Trial, require
+from starlings.testing.trial import Trial, require, stepped
 
 CHAINS, AGENTS = 2, 6
 """Numbers of chains and of agents whose keys are compared; a smaller network has fewer agents."""
@@ -71,7 +71,7 @@ def _check_by_jax(trial: Trial, sampler: Sampler) -> None:
 
     def two_rounds(agent, position, inbox, keys):
         state = sampler.init(agent, position, Round(0, *keys))
-        return sampler.step(agent, state, inbox, Round(1, *keys))
+        return stepped(sampler, agent, state, inbox, Round(1, *keys))
 
     with jax.enable_x64(True):
         agent, position, inbox = _single(trial, sampler, 0)
@@ -99,7 +99,8 @@ def _keys_of(trial: Trial, sampler: Sampler, chain: int, number: int) -> list[by
     with _recorded() as used:
         state = sampler.init(agent, position, Round(0, private[number], shared))
         for index in range(1, 2 * sampler.cycle + 1):
-            state, _ = sampler.step(agent, state, inbox, Round(index, private[number], shared))
+            round = Round(index, private[number], shared)
+            state, _ = stepped(sampler, agent, state, inbox, round)
     return used
 
 

@@ -12,18 +12,35 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.errors import ContractError, DisconnectedNetworkWarning
-from starlings.network import Network
+from starlings.network import Inbox, Network
+from starlings.problem import Agent
+from starlings.random.addresses import Drawn, Round
 from starlings.samplers import Card, Sampler
-from starlings.testing.trial import Trial, draws_of, first_states, one_round, require
+from starlings.testing.trial import (
+    Trial,
+    delivered,
+    draws_of,
+    first_states,
+    one_round,
+    require,
+    stepped,
+)
 
 Rule = Callable[[Trial, Sampler], str | None]
 """Raises a `ContractError` if a sampler breaks it; returns None, or why it could not be tried."""
+NOISES = ("private", "shared")
+"""The kinds of noise that `Sampler.noises` can name; see `Round` for how a step gets them."""
 ROUNDING, ROUNDING_AT_ZERO = 1e-12, 1e-13
 """Largest difference, relative and absolute, between compiled and eager float64 numbers."""
 
 
 def is_a_frozen_dataclass_with_a_card(trial: Trial, sampler: Sampler) -> None:
     """A sampler is a frozen dataclass that JAX takes apart, with a card for its users."""
+    given: Any = sampler
+    require(
+        not isinstance(given, type),
+        f"give an instance, `{getattr(given, '__name__', '')}(...)`, not the class.",
+    )
     name = type(sampler).__name__
     require(isinstance(sampler, Sampler), f"{name} must be a subclass of starlings.Sampler.")
     is_frozen = dataclasses.is_dataclass(sampler) and type(sampler).__dataclass_params__.frozen
@@ -37,6 +54,42 @@ def is_a_frozen_dataclass_with_a_card(trial: Trial, sampler: Sampler) -> None:
     require(not texts, f"{name} has text {texts} in a field: make it with `starlings.choice`.")
     card = getattr(type(sampler), "card", None)
     require(isinstance(card, Card), f"{name} has no `card`; describe it with a `starlings.Card`.")
+
+
+def class_attributes_agree_with_the_step(trial: Trial, sampler: Sampler) -> None:
+    """`step_field` is a field, and every round draws the noise that `noises` names."""
+    fields = [field.name for field in dataclasses.fields(sampler)]  # type: ignore[arg-type]
+    name = sampler.step_field
+    require(
+        name is None or name in fields,
+        f"`step_field` must be None or one of the fields {fields}, got {name!r}.",
+    )
+    named = sampler.noises
+    is_known = isinstance(named, tuple) and set(named) <= set(NOISES)
+    require(is_known, f"`noises` must be a tuple of some of {NOISES}, got {named!r}.")
+    unused = [kind for kind in named if not _uses(trial, sampler, kind)]
+    require(
+        not unused,
+        f"`noises` names {unused}, which neither `step` nor `draw` uses in round 1: name the noise "
+        "that every round draws, or leave `noises` out.",
+    )
+
+
+def _uses(trial: Trial, sampler: Sampler, kind: str) -> bool:
+    """Whether the first round or its draw changes with noise that was drawn beforehand."""
+
+    def state_and_draw(agent: Agent, state: Any, inbox: Inbox, key: jax.Array) -> Any:
+        round = Round(1, key, keys.network, drawn)
+        state, _ = stepped(sampler, agent, state, inbox, round)
+        return state, sampler.draw(agent, state, round._replace(index=2))
+
+    with jax.enable_x64(True):
+        agents, keys = trial.agents(sampler), trial.keys()
+        states = first_states(sampler, agents, trial.positions(sampler)[0], keys)
+        inboxes = delivered(trial.network, jax.vmap(sampler.message)(states))
+        drawn = Drawn(**{kind: jnp.full(trial.problem.dim, np.nan)})
+        found = jax.vmap(state_and_draw)(agents, states, inboxes, keys.agents)
+    return any(bool(np.isnan(leaf).any()) for leaf in jax.tree.leaves(found))
 
 
 def check_refuses_with_a_value_error(trial: Trial, sampler: Sampler) -> None:

@@ -16,8 +16,9 @@ from starlings.testing.trial import Trial
 RULES: tuple[Rule, ...] = (
     rules.is_a_frozen_dataclass_with_a_card,
     rules.check_refuses_with_a_value_error,
-    rules.shapes_and_dtypes_survive_a_round,
     rules.message_has_the_size_on_the_card,
+    rules.shapes_and_dtypes_survive_a_round,
+    rules.class_attributes_agree_with_the_step,
     rules.compiled_rounds_can_be_replayed_eagerly_from_any_round,
     keys.no_key_is_used_twice,
     runs.one_trace_serves_all_settings,

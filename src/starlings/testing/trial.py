@@ -100,10 +100,24 @@ def one_round(
     """The states of all agents after one more round, the number `index`, and their reports."""
 
     def one(agent: Agent, state: Any, inbox: Inbox, key: jax.Array) -> tuple[Any, Info]:
-        return sampler.step(agent, state, inbox, Round(index, key, keys.network))
+        return stepped(sampler, agent, state, inbox, Round(index, key, keys.network))
 
     inboxes = delivered(trial.network, jax.vmap(sampler.message)(states))
     return jax.vmap(one)(agents, states, inboxes, keys.agents)
+
+
+def stepped(
+    sampler: Sampler, agent: Agent, state: Any, inbox: Inbox, round: Round
+) -> tuple[Any, Info]:
+    """What `step` returns, if it is a state and a report."""
+    found: Any = sampler.step(agent, state, inbox, round)
+    is_pair = isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Info)
+    require(
+        is_pair,
+        "`step` must return (state, info), such as `(PositionState(x), no_info(x))`, got "
+        f"{type(found).__name__}.",
+    )
+    return found
 
 
 def draws_of(sampler: Sampler, agents: Agent, states: Any, upcoming: Any, keys: Keys) -> jax.Array:

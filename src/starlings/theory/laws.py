@@ -186,7 +186,13 @@ def _registered(stacked: Stacked, sampler: Sampler) -> Law:
             f"with `starlings.theory.register_law({kind.__name__}, function)`, where "
             "`function(stacked, sampler)` returns a `starlings.theory.Law`."
         )
-    return _LAWS[kind](stacked, sampler)
+    found: Any = _LAWS[kind](stacked, sampler)
+    if not isinstance(found, Law):
+        raise TypeError(
+            f"the law function registered for {kind.__name__} must return a "
+            f"`starlings.theory.Law`, got {found!r}; see `help(starlings.theory.Law)`."
+        )
+    return found
 
 
 def check_stability(

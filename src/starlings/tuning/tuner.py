@@ -141,7 +141,12 @@ def tuned_at(problem: Problem, gossip: Gossip, coordinates: Coordinates, goal: G
     rho = max(1 / (4 * network.num_edges * goal.step), floor)  # (2)
     step = 1 / (4 * network.num_edges * rho)
     rule, unit = goal.rule(step), UnitPosterior(problem.dim, agents, gossip, step, rho)
-    sampler = rule.make(unit)
+    sampler: Any = rule.make(unit)
+    if not isinstance(sampler, Sampler):
+        raise TypeError(
+            f"`tuned` of {rule.name} must return a sampler, such as `cls(step_size=unit.step)`, "
+            f"got {sampler!r}."
+        )
     predicted = prediction(rule, unit, sampler)
     return Tuning(
         centre,
