@@ -57,7 +57,7 @@ def test_the_commands_of_the_page_run(sampler_page):
     folder, commands = sampler_page
     assert [command.split()[0] for command in commands] == ["pytest", "pytest", *["starlings"] * 2]
     printed = {command: run(command, folder) for command in commands}
-    assert "22 passed" in printed["pytest test_gossip_langevin.py"]
+    assert "24 passed" in printed["pytest test_gossip_langevin.py"]
     assert st.load(folder / "draws.nc").attrs["sampler"] == "GossipLangevin"
     card = printed["starlings samplers gossip_langevin:GossipLangevin"]
     assert "Gossip Langevin" in card
