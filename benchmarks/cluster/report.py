@@ -92,7 +92,7 @@ process, divided by the time on several with as many agents each. Target: {EFFIC
 processes; with two cores, 4 processes can reach no more than half."""
 WAYS_TEXT = """\
 Microseconds of a round between two processes with one agent each and almost nothing to compute, for
-messages of so many floats: MPI called by the compiled loop itself (`foreign`), called through
+messages of so many floats: MPI called by the compiled loop itself (`ffi`), called through
 `jax.experimental.io_callback` (`callback`), or called between compiled rounds (`leaving`). The
 library uses the first."""
 
@@ -176,7 +176,7 @@ def weak_grid(part: Part) -> Grid:
 
 def ways_grid(part: Part) -> Grid:
     """The table of three ways to exchange, in microseconds."""
-    names = ("foreign", "callback", "leaving")
+    names = ("ffi", "callback", "leaving")
     cells = [[str(r["floats"]), *(f"{r[name]:.1f}" for name in names)] for r in part["rows"]]
     return Grid("Three ways to exchange", ["floats", *names], cells, words=0)
 

@@ -1,6 +1,6 @@
 """Three ways for a compiled loop to exchange with a neighbour: `python -m benchmarks.cluster.ways`.
 
-foreign   the loop calls MPI with its own memory (`starlings.runtime.mpi._xla_ffi`)           (1)
+ffi       the loop calls MPI with its own memory (`starlings.runtime.mpi._xla_ffi`)           (1)
 callback  the loop calls Python by `jax.experimental.io_callback`                         (2)
 leaving   every round is a compiled function of its own, with the exchange in between     (3)
 """
@@ -46,7 +46,7 @@ def rounds_by(name: str, swap: Callable[[Any], Any], host: Callable[[Any], Any])
         return loop
 
     def received(own: jax.Array) -> Any:
-        if name == "foreign":
+        if name == "ffi":
             return swap(own)  # (1)
         return io_callback(host, jax.ShapeDtypeStruct(own.shape, own.dtype), own, ordered=True)
 
@@ -70,7 +70,7 @@ def measure(cluster: Cluster, floats: int) -> dict[str, float]:
     own = jnp.ones((1, floats))
     host = partial(by_host, exchange.graph, [np.empty((1, floats)), np.empty((1, floats))])
     found = {}
-    for name in ("foreign", "callback", "leaving"):
+    for name in ("ffi", "callback", "leaving"):
         loop, laps = rounds_by(name, exchange.swap, host), []
         jax.block_until_ready(loop(own, 10))
         for _ in range(REPEATS):

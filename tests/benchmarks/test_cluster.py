@@ -56,7 +56,7 @@ def test_missed_targets_have_a_star():
 
 def test_the_page_has_every_part():
     part = {"machine": "a machine", "repeats": 5, "quick": False}
-    ways = [{"floats": 3, "foreign": 5.0, "callback": 60.0, "leaving": 15.0}]
+    ways = [{"floats": 3, "ffi": 5.0, "callback": 60.0, "leaving": 15.0}]
     rows = [row(1, 4e-3), row(2, 2e-3)]
     parts = {"strong": part | {"rows": rows}, "weak": part | {"rows": rows}}
     cut = [{"agents": 600, "parts": 6, "messages": 3000}]

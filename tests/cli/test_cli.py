@@ -114,9 +114,9 @@ def test_sample_prints_the_numbers_that_it_saved(study, tmp_path):
 def test_progress_is_on_stderr_and_json_alone_on_stdout(study, tmp_path):
     target = tmp_path / "draws.nc"
     outcome = starlings("sample", study, "--output", target, "--json")
-    told = json.loads(outcome.stdout)
-    assert told == Summary(st.load(target), target).record()
-    assert [told["run"][name] for name in ("sampler", "draws", "output")] == [
+    record = json.loads(outcome.stdout)
+    assert record == Summary(st.load(target), target).record()
+    assert [record["run"][name] for name in ("sampler", "draws", "output")] == [
         "DADMMS",
         6,
         str(target),
@@ -368,7 +368,7 @@ COMMANDS = ["sample", "show", "samplers", "theory", "calibrate", "demo", "accura
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_short_help_that_fits(name):
-    """And one that prints progress can be told not to."""
+    """And one that prints progress has an option against it."""
     long, short = (
         CliRunner(env={"COLUMNS": "80"}).invoke(app, [name, option]) for option in ("--help", "-h")
     )

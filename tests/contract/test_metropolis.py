@@ -49,7 +49,7 @@ def test_all_agents_hold_the_same_bits_at_every_draw():
 
 
 def exact_cdf(problem):
-    """Of the posterior of `skewed_problem`, by quadrature of its density in NumPy."""
+    """The distribution function of `skewed_problem`, by quadrature of its density in NumPy."""
     rows = problem.pooled().shards["pooled"]
     beta = np.linspace(-8, 5, 20_001)
     means = np.exp(beta[:, None] * rows["x"][:, 0])

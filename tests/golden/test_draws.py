@@ -15,7 +15,7 @@ from tests.golden import cases
 from tests.mpi import mpi, needs_mpi
 from tests.quick import quick_cases
 
-KEPT = np.load(Path(__file__).with_name("draws.npz"))
+GOLDEN = np.load(Path(__file__).with_name("draws.npz"))
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 
 
@@ -25,7 +25,7 @@ QUICK = [case for case in cases.CASES if case[:2] == ("linear", "irregular")]
 
 def assert_as_kept(found: np.ndarray, key: str, precision: str = "float64") -> None:
     """Equal to the kept draws, in units of their largest entry."""
-    wanted = KEPT[key]
+    wanted = GOLDEN[key]
     assert found.shape == wanted.shape
     limit = TOLERANCE[precision] * np.abs(wanted).max()
     np.testing.assert_allclose(found, wanted, rtol=0, atol=limit)
@@ -67,4 +67,4 @@ def test_every_kept_case_is_compared():
     names = [cases.name_of(*case) for case in cases.CASES]
     names += [cases.name_of("tuned", *case) for case in cases.TUNED]
     names += [cases.name_of("mpi", *case) for case in cases.CLUSTER]
-    assert sorted(KEPT.files) == sorted([*names, "resumed"])
+    assert sorted(GOLDEN.files) == sorted([*names, "resumed"])

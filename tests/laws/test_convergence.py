@@ -187,7 +187,7 @@ def test_worked_examples_of_the_paper(network, graph_condition, largest):
 # Contraction without a condition
 
 
-class Flock:
+class System:
     """D-ADMMS on (Z, beta), one parameter, f_i = m x^2 / 2 + (M - m) log cosh(x - s_i)."""
 
     def __init__(self, network, rho, low, high, seed):
@@ -230,30 +230,30 @@ class Flock:
 @graphs
 @rhos
 def test_coupled_runs_contract_at_every_rho(network, rho):
-    flock, rate = (
-        Flock(network, rho, 0.5, 4.0, 1),
+    system, rate = (
+        System(network, rho, 0.5, 4.0, 1),
         contraction_rate(numbers_of(network, 0.5, 4.0), rho),
     )
     for scale in (0.1, 1.0, 10.0):
-        (Z, beta), (other_Z, other_beta) = flock.random_state(scale), flock.random_state(scale)
+        (Z, beta), (other_Z, other_beta) = system.random_state(scale), system.random_state(scale)
         for _ in range(8):
-            w = flock.rng.normal(size=network.size)
-            before = flock.length(Z - other_Z, beta - other_beta)
-            _, Z, beta = flock.step(Z, beta, w)
-            _, other_Z, other_beta = flock.step(other_Z, other_beta, w)
-            assert flock.length(Z - other_Z, beta - other_beta) <= rate * before
+            w = system.rng.normal(size=network.size)
+            before = system.length(Z - other_Z, beta - other_beta)
+            _, Z, beta = system.step(Z, beta, w)
+            _, other_Z, other_beta = system.step(other_Z, other_beta, w)
+            assert system.length(Z - other_Z, beta - other_beta) <= rate * before
 
 
 @graphs
 @rhos
 def test_one_round_of_noise_moves_the_state_by_at_most_its_norm(network, rho):
-    flock = Flock(network, rho, 0.5, 4.0, 2)
+    system = System(network, rho, 0.5, 4.0, 2)
     for scale in (0.1, 1.0, 10.0):
-        state, w = flock.random_state(scale), scale * flock.rng.normal(size=network.size)
-        _, quiet_Z, quiet_beta = flock.step(*state, 0 * w)
-        _, Z, beta = flock.step(*state, w)
-        kick = np.linalg.norm(flock.D * w) / (2 * np.sqrt(flock.low))
-        assert flock.length(Z - quiet_Z, beta - quiet_beta) <= kick
+        state, w = system.random_state(scale), scale * system.rng.normal(size=network.size)
+        _, quiet_Z, quiet_beta = system.step(*state, 0 * w)
+        _, Z, beta = system.step(*state, w)
+        kick = np.linalg.norm(system.D * w) / (2 * np.sqrt(system.low))
+        assert system.length(Z - quiet_Z, beta - quiet_beta) <= kick
 
 
 @graphs
@@ -270,17 +270,17 @@ def test_spectral_radius_is_below_the_guaranteed_rate(network, rho, high):
 # The constant c that lost a factor 1 / rho
 
 
-def both_sides(flock, rho, c_factor, numbers, state, w):
+def both_sides(system, rho, c_factor, numbers, state, w):
     """The lower bound of step 2 of the proof: (left, right) of the inequality left >= right."""
     delta, s = numbers.delta(numbers.best_kappa(rho), rho), numbers.minus_min**2
-    optimum_Z, optimum_beta = flock.optimum()
-    X, Z, beta = flock.step(*state, w)
-    t = np.linalg.norm(flock.D * w)
-    at_optimum = flock.plus @ optimum_Z / (2 * flock.D)
-    left = flock.length(Z - state[0], beta - state[1]) ** 2
-    left += flock.low * np.sum((X - at_optimum) ** 2)
-    cross = np.linalg.norm(flock.minus @ (beta - optimum_beta)) * t
-    right = delta * flock.length(Z - optimum_Z, beta - optimum_beta) ** 2
+    optimum_Z, optimum_beta = system.optimum()
+    X, Z, beta = system.step(*state, w)
+    t = np.linalg.norm(system.D * w)
+    at_optimum = system.plus @ optimum_Z / (2 * system.D)
+    left = system.length(Z - state[0], beta - state[1]) ** 2
+    left += system.low * np.sum((X - at_optimum) ** 2)
+    cross = np.linalg.norm(system.minus @ (beta - optimum_beta)) * t
+    right = delta * system.length(Z - optimum_Z, beta - optimum_beta) ** 2
     right += -2 * np.sqrt(2) * delta * c_factor / s * cross + 2 * delta / (rho * s) * t**2
     return left, right
 
@@ -288,43 +288,43 @@ def both_sides(flock, rho, c_factor, numbers, state, w):
 @graphs
 def test_the_proof_needs_the_corrected_c(network):
     rho = 0.5
-    flock, numbers = Flock(network, rho, 0.5, 4.0, 3), numbers_of(network, 0.5, 4.0)
+    system, numbers = System(network, rho, 0.5, 4.0, 3), numbers_of(network, 0.5, 4.0)
     slowest = np.linalg.eigh(network.laplacian)[1][:, 1]
-    w = slowest / flock.D
-    Z, beta = flock.optimum()
-    state = Z, beta - np.sqrt(2) * np.linalg.pinv(flock.minus) @ slowest
-    left, right = both_sides(flock, rho, 1.0, numbers, state, w)
+    w = slowest / system.D
+    Z, beta = system.optimum()
+    state = Z, beta - np.sqrt(2) * np.linalg.pinv(system.minus) @ slowest
+    left, right = both_sides(system, rho, 1.0, numbers, state, w)
     assert right > left + 0.01, "the display as printed is false here"
-    left, right = both_sides(flock, rho, 1 / rho, numbers, state, w)
+    left, right = both_sides(system, rho, 1 / rho, numbers, state, w)
     assert right == pytest.approx(left, abs=1e-9), "and sharp when corrected"
 
 
 @graphs
 @rhos
 def test_the_corrected_display_holds(network, rho):
-    flock, numbers = Flock(network, rho, 0.5, 4.0, 4), numbers_of(network, 0.5, 4.0)
+    system, numbers = System(network, rho, 0.5, 4.0, 4), numbers_of(network, 0.5, 4.0)
     for scale in (0.1, 1.0, 10.0):
-        state, w = flock.random_state(scale), flock.rng.normal(size=network.size)
-        left, right = both_sides(flock, rho, 1 / rho, numbers, state, w)
+        state, w = system.random_state(scale), system.rng.normal(size=network.size)
+        left, right = both_sides(system, rho, 1 / rho, numbers, state, w)
         assert left >= right
 
 
 @graphs
 @rhos
 def test_lemma_2_holds_pathwise_even_without_c(network, rho):
-    flock, numbers = Flock(network, rho, 0.5, 4.0, 5), numbers_of(network, 0.5, 4.0)
+    system, numbers = System(network, rho, 0.5, 4.0, 5), numbers_of(network, 0.5, 4.0)
     a, b, _, _, e = coefficients(numbers, rho)
-    m, q = flock.low, 1 / (np.sqrt(2) * flock.low) + np.sqrt(2)
-    Z_star, beta_star = flock.optimum()
+    m, q = system.low, 1 / (np.sqrt(2) * system.low) + np.sqrt(2)
+    Z_star, beta_star = system.optimum()
     for scale in (0.1, 1.0, 10.0, 100.0):
-        (Z, beta), w = flock.random_state(scale), flock.rng.normal(size=network.size)
-        u, t = flock.length(Z - Z_star, beta - beta_star), np.linalg.norm(flock.D * w)
-        _, Z, beta = flock.step(Z, beta, w)
+        (Z, beta), w = system.random_state(scale), system.rng.normal(size=network.size)
+        u, t = system.length(Z - Z_star, beta - beta_star), np.linalg.norm(system.D * w)
+        _, Z, beta = system.step(Z, beta, w)
         r = np.sqrt(2) * b * q / m + b * q**2 + b / (2 * m**2) - e
         bound = a * u**2 + 2 * b * q / np.sqrt(m) * t * u + r * t**2
-        assert flock.length(Z - Z_star, beta - beta_star) ** 2 <= bound
+        assert system.length(Z - Z_star, beta - beta_star) ** 2 <= bound
         improved = contraction_rate(numbers, rho) * u + t / (2 * np.sqrt(m))
-        assert flock.length(Z - Z_star, beta - beta_star) <= improved <= np.sqrt(bound)
+        assert system.length(Z - Z_star, beta - beta_star) <= improved <= np.sqrt(bound)
 
 
 def test_c_differs_by_rho_alone():

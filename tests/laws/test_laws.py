@@ -66,7 +66,7 @@ def simulate(problem, network, sampler, rounds, chains=CHAINS, burn_in=0):
 
 
 def z_scores(draws, moments):
-    """Of every mean and every covariance, with the known standard errors."""
+    """Distances of all means and covariances from the exact ones, in standard errors."""
     flat = draws.reshape(len(draws), -1)
     S, count = moments.covariance, len(draws)
     mean = (flat.mean(axis=0) - moments.mean.ravel()) / np.sqrt(np.diag(S) / count)
@@ -87,7 +87,7 @@ def test_simulation_has_the_exact_law(graph, sampler):
 
 
 def test_the_comparison_can_fail():
-    """The paper's noise is told from the calibrated one, and a wrong step from the right one."""
+    """The paper's noise is not taken for the calibrated one, nor a wrong step for the right one."""
     problem, network = paper_problem(6), GRAPHS["ring"]
     draws = simulate(problem, network, SAMPLERS["dadmms paper"], rounds=12)
     other = list(law(problem, network, SAMPLERS["dadmms private"]).moments(12))[-1]

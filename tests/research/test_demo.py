@@ -145,7 +145,7 @@ def test_the_saved_table_has_every_estimate(short_run):
     ]
     counts = table.groupby("parameter", sort=False)["estimate"].value_counts().unstack()
     assert list(counts.index) == [c.label for c in data.COVARIATES]
-    assert (counts[["alone", "network", "pooled"]] == [6, 6, 1]).all(axis=None)
+    assert (counts[["single site", "network", "pooled"]] == [6, 6, 1]).all(axis=None)
 
 
 @pytest.mark.slow

@@ -212,7 +212,7 @@ def test_chunks_make_the_whole_schedule_and_meet_every_checkpoint(every, rounds)
         chunk = next_chunk(schedule, done, rounds, capacity=5, every=every)
         assert chunk.rounds <= max(rounds, schedule.thin)
         assert chunk.draws <= 5
-        done, draws = done + chunk.rounds, draws + chunk.is_kept * chunk.draws
+        done, draws = done + chunk.rounds, draws + chunk.is_recorded * chunk.draws
         if chunk.is_checkpoint:
             checkpoints.append(done)
     assert done == schedule.num_rounds
@@ -220,7 +220,7 @@ def test_chunks_make_the_whole_schedule_and_meet_every_checkpoint(every, rounds)
     done = draws = 0
     while draws < schedule.draws:
         chunk = next_chunk(schedule, done, 3, capacity=2, every=every)
-        done, draws = done + chunk.rounds, draws + chunk.is_kept * chunk.draws
+        done, draws = done + chunk.rounds, draws + chunk.is_recorded * chunk.draws
         others += [done] if chunk.is_checkpoint else []
     assert others == checkpoints  # whatever the pace of a process
     burnt = range(every or 31, 31, every or 31)

@@ -103,10 +103,10 @@ def test_products_keep_all_digits(logistic_problem):
             agents = loop.prepared(sampler, problem.agents(network, np.dtype("float32")))
             positions = jnp.zeros((2, problem.num_agents, problem.dim), jnp.float32)
             keys = chain_keys(0, 2, problem.num_agents)
-            flock = loop.start(sampler, agents, positions, keys)
+            states = loop.start(sampler, agents, positions, keys)
             wiring = loop.Wiring.of(network, np.dtype("float32"))
             traced = jax.make_jaxpr(partial(loop.advance.__wrapped__, sampler, capacity=1))(
-                agents, wiring, keys, 1e9, flock, 1, 1
+                agents, wiring, keys, 1e9, states, 1, 1
             )
         assert "HIGHEST" in str(traced)
         assert "precision=None" not in str(traced)

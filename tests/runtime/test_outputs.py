@@ -200,7 +200,7 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(tmp_path, monkeypatc
         return run(*arguments, **options)
 
     monkeypatch.setattr(loop, "run", meanwhile)
-    with pytest.raises(FileExistsError, match=r"exists.* All draws so far are kept in .*draws.nc"):
+    with pytest.raises(FileExistsError, match=r"exists.* All draws so far are saved in .*draws.nc"):
         sampled(output=target)
     assert target.read_text() == "somebody else's"
     monkeypatch.setattr(loop, "run", run)

@@ -43,7 +43,7 @@ def test_slabs_of_any_size(size):
 
 @pytest.mark.parametrize(("most", "step"), [(1, 16), (2, 8), (5, 4), (8, 2), (15, 2), (16, 1)])
 def test_thinned_draws_are_the_first_and_every_so_many_th(most, step):
-    """Of 2 x 8 draws."""
+    """The recording has 8 draws of each of 2 chains."""
     assert numbers(recording_of(3, 1, 4).thinned(most)) == list(range(0, 8, step))
 
 

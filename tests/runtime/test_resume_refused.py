@@ -11,7 +11,7 @@ from starlings.errors import CheckpointError
 from tests.problems import unequal_linear_problem
 
 RING = st.Network.ring(6)
-KEPT = {
+SAVED_RUN = {
     "problem": unequal_linear_problem(),
     "network": RING,
     "sampler": st.DADMMS(rho=2.0),
@@ -27,7 +27,7 @@ KEPT = {
 
 
 def call(folder, **changes):
-    settings = {**KEPT, "checkpoint": folder, "progress": False, "check": False, **changes}
+    settings = {**SAVED_RUN, "checkpoint": folder, "progress": False, "check": False, **changes}
     return st.sample(settings.pop("problem"), settings.pop("network"), **settings)
 
 
@@ -61,8 +61,8 @@ def changed(rows, **columns):
     return {**rows, **columns}
 
 
-ROWS = KEPT["problem"].shards["5"]
-RENAMED = {site: f"site {site}" for site in KEPT["problem"].sites}
+ROWS = SAVED_RUN["problem"].shards["5"]
+RENAMED = {site: f"site {site}" for site in SAVED_RUN["problem"].sites}
 OTHER = {
     "sampler, rho": ("sampler", {"sampler": st.DADMMS(rho=2.1)}),
     "sampler, noise": ("sampler", {"sampler": st.DADMMS(rho=2.0, noise="private")}),
@@ -83,7 +83,7 @@ OTHER = {
         "edges",
         {"network": st.Network(nx.Graph([(0, 2), (2, 1), (1, 3), (3, 4), (4, 5), (5, 0)]))},
     ),
-    "names": ("sites", {"problem": KEPT["problem"].renamed(list(RENAMED.values()))}),
+    "names": ("sites", {"problem": SAVED_RUN["problem"].renamed(list(RENAMED.values()))}),
     "a nearly equal prior": ("or the model, are not those", {"problem": other_prior()}),
     "columns of the other's shape": (
         "the rows of site '5'",
@@ -115,9 +115,9 @@ def test_another_setting_is_refused_by_name(folder, what, changes):
     ids=["same call", "fewer draws", "other checkpoints", "another object"],
 )
 def test_what_does_not_change_the_draws_is_accepted(folder, changes):
-    whole = st.sample(**{**KEPT, "check": False})
+    whole = st.sample(**{**SAVED_RUN, "check": False})
     resumed = call(folder, resume=True, **changes)
-    count = changes.get("draws", KEPT["draws"])
+    count = changes.get("draws", SAVED_RUN["draws"])
     np.testing.assert_array_equal(resumed.posterior["beta"], whole.posterior["beta"][:, :count])
 
 

@@ -88,14 +88,14 @@ def test_progress_tells_the_mean_disagreement_of_all_chains(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_SECONDS", 1e-9)
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     start = np.random.default_rng(0).normal(size=(3, 6, 3)) * np.array([0, 1, 50])[:, None, None]
-    told = {}
+    reported = {}
     with jax.enable_x64(True):
         agents, plan = problem.agents(network), Schedule(draws=40)
         run = (st.DSGLD(1e-3), agents, network, jax.numpy.asarray(start), 0, plan)
-        x = loop.run(*run, progress=told.__setitem__).joined().position
+        x = loop.run(*run, progress=reported.__setitem__).joined().position
     apart = np.sqrt(((x - x.mean(axis=2, keepdims=True)) ** 2).sum(axis=3).mean(axis=2))
-    assert len(told) > 1
-    for done, value in told.items():
+    assert len(reported) > 1
+    for done, value in reported.items():
         assert value == pytest.approx(apart[done - 1].mean(), rel=1e-12)
         assert len(set(apart[done - 1])) == 3
 
@@ -309,7 +309,7 @@ def test_halving_finds_where_a_divergence_began(began):
 
 @pytest.mark.parametrize("in_common", [False, True])
 def test_chains_start_at_the_noise_of_round_0(in_common):
-    """Of every agent's own, or of that of all; no later round draws it again."""
+    """The noise is the agent's own, or the one that all agents share; no later round draws it."""
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     sampler = st.Metropolis.on(network, 0.3) if in_common else st.DADMMS(1.0)
     own, common = chain_keys(5, 2, 6)

@@ -44,7 +44,7 @@ def long_tailed_problem():
 
 
 def long_tailed_covariance():
-    """Of the parameters, with the variance of u by quadrature."""
+    """The covariance of the parameters, with the variance of u by quadrature."""
     u = np.linspace(-200, 200, 400_001)
     density = np.exp(-0.3 * np.sqrt(1 + u**2))
     variance = (u**2 * density).sum() / density.sum()
@@ -348,7 +348,7 @@ def test_half_of_the_step_that_was_made_and_another_seed_for_every_pilot(monkeyp
 
 @pytest.mark.parametrize("exactness", ["auto", "half-noise"])
 def test_a_pilot_that_diverges(exactness, monkeypatch):
-    """Metropolis instead where that is left to us; else whoever chose the rung is told."""
+    """Metropolis instead where that is left to us; else an error for whoever chose the rung."""
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     good = pilot_of(np.zeros(3), np.eye(3), points=np.zeros((2, 3)))
     scripted_pilots(monkeypatch, st.DivergenceError("far off"), good)

@@ -394,7 +394,7 @@ def test_named_sites_and_given_starts_are_tuned_too():
 
 @pytest.mark.slow
 def test_the_search_for_the_mode_begins_in_the_middle_of_what_is_given():
-    """Of two modes at -10 and 10 it finds the one on whose side most chains begin."""
+    """There are modes at -10 and 10; the one on whose side most chains begin is found."""
 
     def log_likelihood(p, row):
         x = p["x"]

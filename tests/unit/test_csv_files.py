@@ -29,7 +29,7 @@ def write(path, content):
 
 
 def every_way_to_read(path, folder):
-    """Of a file, and of a folder that holds nothing else."""
+    """Functions that read a file, or a folder with this file only, by what they read."""
     count = 50
     return {
         "all columns": lambda: read_rows(path),

@@ -50,7 +50,7 @@ def test_every_error_and_warning_is_public():
 
 
 def test_type_checkers_see_the_same_names():
-    """Of the stub they see every import, and `__init__.py` the lines of one plain form."""
+    """The imports in the stub are the names that `__init__.py` loads when they are asked for."""
     tree = ast.parse(files("starlings").joinpath("__init__.pyi").read_text(encoding="utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     seen = {alias.asname: node.module for node in imports for alias in node.names}

@@ -79,7 +79,7 @@ def test_a_subclass_does_not_run_the_loop_of_its_parent():
 
 def test_samplers_know_their_class():
     def structure(kind):
-        """Of an object with the same choices as all the others."""
+        """The tree structure of an object of this class, with the same choices for every class."""
         thing = object.__new__(kind)
         for f in fields(kind):
             object.__setattr__(thing, f.name, None if f.metadata.get("static") else 1.0)

@@ -177,9 +177,9 @@ def strictly(text: str) -> dict:
 
 
 def test_json_has_all_numbers(result):
-    told = strictly(Summary(result, FILE).as_json())
-    first, draws = told["parameters"][0], result.posterior.beta.values[..., 0]
-    assert [p["name"] for p in told["parameters"]] == [f"beta[{label}]" for label in LABELS]
+    record = strictly(Summary(result, FILE).as_json())
+    first, draws = record["parameters"][0], result.posterior.beta.values[..., 0]
+    assert [p["name"] for p in record["parameters"]] == [f"beta[{label}]" for label in LABELS]
     assert first["mean"] == pytest.approx(draws.mean(), rel=1e-12)
     assert first["sd"] == pytest.approx(draws.std(), rel=1e-12)
     levels = {float(level): value for level, value in first["quantiles"].items()}
@@ -187,7 +187,7 @@ def test_json_has_all_numbers(result):
     table = result.check().table.iloc[0]
     for name, column in (("rhat", "rhat"), ("ess_bulk", "ess_bulk"), ("mean_range", "mean_range")):
         assert first[name] == table[column]
-    assert told["run"] == {
+    assert record["run"] == {
         "version": "1.2.3",
         "sampler": "DADMMS",
         "sampler_settings": {"rho": 5.0},
@@ -207,15 +207,15 @@ def test_json_has_all_numbers(result):
     }
     check = result.check()
     verdict = {"ok": check.ok, "problems": check.problems, "verdict": str(check)}
-    assert told["check"] == verdict
+    assert record["check"] == verdict
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 50), (4, 3)])
 def test_json_of_a_trial_has_null_for_what_is_unknown(size, result, capsys):
     few = made(result.posterior.beta.values[: size[0], : size[1]])
-    told = strictly(Summary(few, FILE).as_json())
-    assert told["parameters"][0]["rhat"] is None
-    assert not told["check"]["ok"]
+    record = strictly(Summary(few, FILE).as_json())
+    assert record["parameters"][0]["rhat"] is None
+    assert not record["check"]["ok"]
     assert cells_of(Summary(few, FILE).table(120), "beta[age]")[5] == "-"
     assert capsys.readouterr() == ("", "")
 

@@ -91,8 +91,8 @@ class Run:
     def _advice(self) -> str:
         """What to do if the file cannot be written."""
         return (
-            f"All draws so far are kept in {self.folder}: see to it, and go on with the same "
-            "command and `--resume` (in Python `resume=True`)."
+            f"All draws so far are saved in {self.folder}: remove the cause, and go on with the "
+            "same command and `--resume` (in Python `resume=True`)."
         )
 
     @property

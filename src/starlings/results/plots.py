@@ -33,8 +33,8 @@ SITE_LANES, NETWORK_LANES, WHOLE_ROW = (-0.4, -0.05), (0.1, 0.36), (-0.36, 0.36)
 def forest(table: pd.DataFrame, network: Network, title: str, xlabel: str) -> Figure:
     """Draw what each site finds by itself, what every agent finds, and the pooled answer.
 
-    The table has a row for each `parameter` and `estimate` ("alone" or "network", with a `site`,
-    or "pooled") with its `mean`, `sd` and the quantiles `q05`, `q25`, `q50`, `q75`, `q95`. The left
+    The table has a row for each `parameter` and `estimate` ("single site" or "network", with a
+    `site`, or "pooled") with its `mean`, `sd` and the quantiles `q05`, `q25`, `q50`, `q75`, `q95`. The left
     panel shows everything in the units of the parameters; the right one only the network, in
     standard deviations of the pooled posterior, since on the left it is too narrow to judge.
     """
@@ -48,7 +48,7 @@ def forest(table: pd.DataFrame, network: Network, title: str, xlabel: str) -> Fi
         heights = [1.8, 1.05 * len(parameters)]
         header, panels = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
         left, right = panels.subplots(1, 2, sharey=True, width_ratios=[2, 1])
-        draw_rows(left, table, {"alone": SITE_LANES, "network": NETWORK_LANES})
+        draw_rows(left, table, {"single site": SITE_LANES, "network": NETWORK_LANES})
         draw_rows(right, in_pooled_sd(table), {"network": WHOLE_ROW})
         _label_panels(left, right, parameters, xlabel)
         key, ring = header.subplots(1, 2, width_ratios=[2, 1])
@@ -104,7 +104,7 @@ def draw_rows(axes: Axes, table: pd.DataFrame, lanes: dict[str, tuple[float, flo
             group = part[part["estimate"] == estimate]
             gap = (bottom - top) / max(1, len(group) - 1)
             heights = [row + top + gap * i for i in range(len(group))]
-            _draw_intervals(axes, group, heights, faint=estimate == "alone")
+            _draw_intervals(axes, group, heights, faint=estimate == "single site")
 
 
 def _draw_intervals(axes: Axes, group: pd.DataFrame, heights: list[float], faint: bool) -> None:

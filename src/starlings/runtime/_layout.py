@@ -71,7 +71,7 @@ def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: 
     computes twice in a pair.)
     """
 
-    def one_by_one(carry, times=times):
+    def in_single_turns(carry, times=times):
         return jax.lax.fori_loop(0, times, turn, carry)
 
     def pair(i, carry):
@@ -82,8 +82,8 @@ def repeated(times: Any, turn: Callable[[Any, Any], Any], carry: Any, is_large: 
 
     def in_blocks(carry):
         carry = jax.lax.fori_loop(0, times // (2 * PAIRS), block, carry)
-        return one_by_one(carry, times % (2 * PAIRS))
+        return in_single_turns(carry, times % (2 * PAIRS))
 
     if not is_large:
-        return one_by_one(carry)
-    return jax.lax.platform_dependent(carry, cpu=one_by_one, default=in_blocks)
+        return in_single_turns(carry)
+    return jax.lax.platform_dependent(carry, cpu=in_single_turns, default=in_blocks)

@@ -27,7 +27,7 @@ class Chunk(NamedTuple):
 
     draws: int
     thin: int
-    is_kept: bool
+    is_recorded: bool
     """Whether its draws are recorded, which those of the burn-in are not."""
     is_checkpoint: bool
     """Whether the run is saved where it ends."""

@@ -203,7 +203,7 @@ def run(
                 rounds = network.communicator.broadcast(pace.rounds)  # the same in all processes
                 chunk = next_chunk(schedule, int(carry.round), rounds, process.capacity, every)
                 carry, record = process.after(chunk, carry, pace)
-                if chunk.is_kept:
+                if chunk.is_recorded:
                     recording.add(record, chunk.draws)
                 process.report(progress, carry, record, chunk)
                 if checkpoint is not None and chunk.is_checkpoint:

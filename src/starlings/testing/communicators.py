@@ -139,7 +139,7 @@ def _check_sum(communicator: Communicator) -> None:
         first = communicator.broadcast(np.asarray(found).tobytes())
         require(
             first == np.asarray(found).tobytes(),
-            f"`sum` must return the same bits everywhere, process {communicator.rank} has others.",
+            f"`sum` must return the same bits in every process, {communicator.rank} differs from 0.",
         )
 
 

@@ -34,7 +34,7 @@ def summary(sites: list[str], separate: Any, network: Any, pooled: Any) -> pd.Da
         pooled: draws from all rows at one place, (chain, draw, parameter).
     """
     estimates = [
-        *(("alone", site, draws) for site, draws in zip(sites, separate, strict=True)),
+        *(("single site", site, draws) for site, draws in zip(sites, separate, strict=True)),
         *(("network", site, draws) for site, draws in zip(sites, network, strict=True)),
         ("pooled", "all", pooled),
     ]
@@ -75,7 +75,7 @@ def monte_carlo_errors(draws: np.ndarray) -> np.ndarray:
 
 def display_table(table: pd.DataFrame, wide: bool) -> Table:
     """The summary as it is printed, with mean and sd side by side or below each other."""
-    sites = list(dict.fromkeys(table.loc[table["estimate"] == "alone", "site"]))
+    sites = list(dict.fromkeys(table.loc[table["estimate"] == "single site", "site"]))
     caption = (
         f"{LOG_ODDS}, mean ± sd. Sites: each alone, by NUTS. Network: D-ADMMS, the draws of all "
         "agents. Off by: the worst agent's mean against pooled, in pooled sd. Pooled: NUTS."
@@ -94,8 +94,9 @@ def _cells(part: pd.DataFrame, between: str) -> Iterator[str]:
     def cell(mean: float, sd: float) -> str:
         return f"{mean:.2f}{between}±{sd:.2f}"
 
-    alone, agents, pooled = (part[part["estimate"] == e] for e in ("alone", "network", "pooled"))
-    yield from map(cell, alone["mean"], alone["sd"])
+    estimates = ("single site", "network", "pooled")
+    single, agents, pooled = (part[part["estimate"] == name] for name in estimates)
+    yield from map(cell, single["mean"], single["sd"])
     mean = agents["mean"].mean()
     # the agents have equally many draws, so these are the moments of all draws together
     yield cell(mean, np.sqrt(np.mean(agents["sd"] ** 2 + (agents["mean"] - mean) ** 2)))

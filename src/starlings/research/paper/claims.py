@@ -65,7 +65,7 @@ def judge(claims: Iterable[Claim], tables: Mapping[str, pd.DataFrame]) -> pd.Dat
 def summarise(judged: pd.DataFrame) -> pd.DataFrame:
     """One line per claim: in how many settings it holds."""
     counts = judged.groupby(["claim", "criterion"], sort=False)["holds"].agg(["sum", "count"])
-    verdicts = [_verdict(int(held), int(count)) for held, count in counts.to_numpy()]
+    verdicts = [_verdict(int(holding), int(count)) for holding, count in counts.to_numpy()]
     return counts.reset_index()[["claim", "criterion"]].assign(verdict=verdicts)
 
 
@@ -80,7 +80,7 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if np.isfinite(value) else "never"
 
 
-def _verdict(held: int, count: int) -> str:
-    if held == count:
+def _verdict(holding: int, count: int) -> str:
+    if holding == count:
         return "holds"
-    return f"holds in {held} of {count} settings" if held else "does not hold"
+    return f"holds in {holding} of {count} settings" if holding else "does not hold"

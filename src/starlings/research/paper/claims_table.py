@@ -24,9 +24,9 @@ def _row(claim: object, rows: pd.DataFrame) -> str:
 
 
 def _verdict(rows: pd.DataFrame) -> str:
-    held, count = int(rows["holds"].sum()), len(rows)
-    text = f"holds in {held} of {count} setting{'s' if count > 1 else ''}"
-    return text if held == count else f"{text}; not in {_places(rows[~rows['holds']])}"
+    holding, count = int(rows["holds"].sum()), len(rows)
+    text = f"holds in {holding} of {count} setting{'s' if count > 1 else ''}"
+    return text if holding == count else f"{text}; not in {_places(rows[~rows['holds']])}"
 
 
 def _places(rows: pd.DataFrame) -> str:
@@ -36,7 +36,7 @@ def _places(rows: pd.DataFrame) -> str:
 
 
 def _numbers(rows: pd.DataFrame) -> str:
-    """Of the first setting where the claim does not hold, and of the first where it does."""
+    """The numbers of the first setting where the claim fails, and of the first where it holds."""
     first = rows.drop_duplicates("holds").sort_values("holds").to_dict("records")
     return "<br>".join(f"{_short(r['experiment'])} ({r['setting']}): {r['numbers']}" for r in first)
 

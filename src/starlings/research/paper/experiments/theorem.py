@@ -51,7 +51,7 @@ CURVES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 LIMITS = (1e-3, 5e4)
-"""Of the axis: the distance from the own limit goes to zero."""
+"""Lowest and highest distance on the axis, since the distance from the own limit goes to zero."""
 
 
 class Case(NamedTuple):
