@@ -34,9 +34,9 @@ def forest(table: pd.DataFrame, network: Network, title: str, xlabel: str) -> Fi
     """Draw what each site finds by itself, what every agent finds, and the pooled answer.
 
     The table has a row for each `parameter` and `estimate` ("single site" or "network", with a
-    `site`, or "pooled") with its `mean`, `sd` and the quantiles `q05`, `q25`, `q50`, `q75`, `q95`. The left
-    panel shows everything in the units of the parameters; the right one only the network, in
-    standard deviations of the pooled posterior, since on the left it is too narrow to judge.
+    `site`, or "pooled") with its `mean`, `sd` and the quantiles `q05`, `q25`, `q50`, `q75`, `q95`.
+    The left panel shows everything in the units of the parameters; the right one only the network,
+    in standard deviations of the pooled posterior, since on the left it is too narrow to judge.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure

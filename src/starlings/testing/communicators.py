@@ -139,7 +139,8 @@ def _check_sum(communicator: Communicator) -> None:
         first = communicator.broadcast(np.asarray(found).tobytes())
         require(
             first == np.asarray(found).tobytes(),
-            f"`sum` must return the same bits in every process, {communicator.rank} differs from 0.",
+            "`sum` must return the same bits in every process, and those of process "
+            f"{communicator.rank} differ from those of process 0.",
         )
 
 
