@@ -14,7 +14,9 @@ import pytest
 import starlings as st
 
 DOCS = Path(__file__).parents[2] / "docs"
-FILES = re.compile(r"^```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)^```", re.S | re.M)
+FILES = re.compile(
+    r"^```\{code-block\} \w+\n:caption: (\S+)(?: \(continued\))?\n\n(.*?)^```", re.S | re.M
+)
 COMMANDS = re.compile(r"^```sh\n(.*?)^```", re.S | re.M)
 
 
@@ -22,7 +24,8 @@ def unpacked(page: str, folder: Path) -> list[str]:
     """Write the files of a page into a folder; the commands of the page, in their order."""
     text = (DOCS / page).read_text(encoding="utf-8")
     for name, content in FILES.findall(text):
-        (folder / name).write_text(content, encoding="utf-8")
+        with (folder / name).open("a", encoding="utf-8") as file:
+            file.write(content)
     return [line for block in COMMANDS.findall(text) for line in block.splitlines()]
 
 
@@ -58,6 +61,7 @@ def test_the_commands_of_the_page_run(sampler_page):
     assert [command.split()[0] for command in commands] == ["pytest", "pytest", *["starlings"] * 2]
     printed = {command: run(command, folder) for command in commands}
     assert "24 passed" in printed["pytest test_gossip_langevin.py"]
+    assert "13 passed" in printed["pytest test_gossip_momentum.py"]
     assert st.load(folder / "draws.nc").attrs["sampler"] == "GossipLangevin"
     card = printed["starlings samplers gossip_langevin:GossipLangevin"]
     assert "Gossip Langevin" in card

@@ -288,6 +288,26 @@ def test_a_law_function_that_returns_no_law_is_refused():
         st.theory.has_law(LawOfThree())
 
 
+class Conserving(Plain):
+    step_field = "step_size"
+
+
+def test_a_law_with_a_conserved_sum_says_so_instead_of_a_limit():
+    @st.theory.register_law(Conserving)
+    def conserving_law(s, sampler):
+        """The law of `Plain`, and duals z' = W z that nothing reads, whose sum is conserved."""
+        T, c, B = plain_law(s, sampler).recursion(1)
+        rest = 1.000000000000001 * s.lift(s.W)  # rounding errors above 1
+        step = st.theory.Recursion(
+            np.block([[T, 0 * T], [0 * T, rest]]), np.tile(c, 2), np.vstack([B, 0 * B])
+        )
+        return st.theory.Law.constant(s.shape, step)
+
+    problem = st.models.gaussian(np.full((3, 1, 1), 0.5))
+    with pytest.raises(st.StabilityError, match=r"the eigenvalue 1 at every `step_size`.*prior"):
+        st.sample(problem, st.Network.path(3), Conserving(0.1), draws=2, progress=False)
+
+
 def test_every_rule_has_a_sampler_that_breaks_it():
     unbroken = set(RULES) - {rule for rule, _ in BROKEN.values()}
     assert unbroken == {runs.draws_are_those_of_a_plain_loop}  # which the runtime could break

@@ -21,7 +21,7 @@ from starlings.errors import NoLawError, StabilityError
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.samplers import Decay, Sampler
-from starlings.theory.recursions import Law
+from starlings.theory.recursions import Law, Recursion
 
 LARGEST_CHECKED = 400
 """Agents times parameters up to which dense matrices of that size are computed with by default."""
@@ -222,12 +222,22 @@ def check_stability(
     step_size = vars(sampler)[field]
     given = float(step_size.at(0) if isinstance(step_size, Decay) else step_size)
 
-    def is_stable(value: float) -> bool:
+    def at(value: float) -> Recursion:
         changed = replace(sampler, **{field: value})  # type: ignore[type-var]
-        return _registered(stacked, changed).recursion(1).spectral_radius() < 1
+        return _registered(stacked, changed).recursion(1)
+
+    def is_stable(value: float) -> bool:
+        return at(value).spectral_radius() < 1
 
     if is_stable(given):
         return
+    if at(given).has_eigenvalue_1() and at(given / 2).has_eigenvalue_1():
+        raise StabilityError(
+            f"the law of {type(sampler).__name__} has the eigenvalue 1 at every `{field}`: a "
+            "combination of its state never changes, so no step can be called stable. Leave it "
+            "out of the state of the law, see `help(starlings.theory.Law)`; or, if the posterior "
+            "is flat in some direction, give it a prior."
+        )
     limit = _largest_stable(is_stable, given)
     remedy = f"take less than {limit:.3g}" if limit > 0 else f"no step is stable in {sampler}"
     raise StabilityError(

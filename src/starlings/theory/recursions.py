@@ -29,6 +29,9 @@ from starlings.errors import StabilityError
 NEGLIGIBLE_POWER = 1e-18
 """Largest entry of T^k below which the sum of T^k B B' T'^k has converged in float64; no unit."""
 
+ROUNDING_OF_1 = 1e-10
+"""Largest distance from 1 at which a computed eigenvalue of a round counts as 1; no unit."""
+
 
 class Recursion(NamedTuple):
     """The matrices of one round, eq. (1)."""
@@ -43,6 +46,10 @@ class Recursion(NamedTuple):
     def spectral_radius(self) -> float:
         """The largest modulus of an eigenvalue of T: the factor of the slowest mode per round."""
         return float(np.max(np.abs(np.linalg.eigvals(self.transition))))
+
+    def has_eigenvalue_1(self) -> bool:
+        """Whether T has the eigenvalue 1, up to rounding: a combination of the state stays."""
+        return bool(np.min(np.abs(np.linalg.eigvals(self.transition) - 1)) < ROUNDING_OF_1)
 
 
 @dataclass(frozen=True)
@@ -74,23 +81,35 @@ class Moments:
 
 @dataclass(frozen=True)
 class Law:
-    """The law of one sampler on one quadratic problem and network, eqs. (1) to (3)."""
+    """The law of one sampler on one quadratic problem and network.
+
+    With s the states of all agents in one vector, the positions of all agents first, one round is
+    s' = T s + c + B w with w ~ N(0, I), and the draws are the positions plus noise e ~ N(0, R).
+
+    A combination of the state that no round changes, such as a sum of duals that stays zero, gives
+    T the eigenvalue 1, and then there is no stationary law. Leave it out: write that part of the
+    state in a basis of what can change.
+
+    Args:
+        shape: (agents, dim), with dim the number of parameters.
+        recursion: gives T, c and B of round k = 1, 2, ... as a `Recursion`. The first agents x dim
+            entries of the state are the positions; `Law.constant` takes one `Recursion` for all k.
+        readout_covariance: R, the covariance of noise that only the recorded draws have,
+            (agents dim, agents dim); None for zero.
+        varies: whether the matrices change from round to round, as where a step size decays.
+        rest_covariance: the covariance, at the start, of the entries of the state after the
+            positions, such as velocities; their mean is zero. None for zero, as for duals.
+        mean_only: None if mean and covariance both follow from T, c, B and R. Otherwise one
+            sentence that says why only the mean does, as for minibatches, whose noise depends on
+            the state.
+    """
 
     shape: tuple[int, int]
-    """(agents, dim), with dim the number of parameters."""
     recursion: Callable[[int], Recursion]
-    """Gives the matrices of round k = 1, 2, ... The first agents x dim entries of the state are
-    the positions."""
     readout_covariance: np.ndarray | None = None
-    """R of eq. (2), (agents dim, agents dim); None for zero."""
     varies: bool = False
-    """Whether the matrices change from round to round, as where a step size decays."""
     rest_covariance: np.ndarray | None = None
-    """Covariance, at the start, of the entries of the state after the positions, such as
-    velocities; their mean is zero. None for zero, as for dual variables."""
     mean_only: str | None = None
-    """None where eqs. (1) to (3) hold in full. Otherwise one sentence that says why only the
-    equation of the mean does, as for minibatches, whose noise depends on the state."""
 
     @classmethod
     def constant(cls, shape: tuple[int, int], step: Recursion, **fields: Any) -> Law:
@@ -152,7 +171,8 @@ class Law:
         if radius >= 1:
             raise StabilityError(
                 f"no stationary law: the spectral radius of one round is {radius:.6g}, and it must "
-                "be below 1. A smaller step size may help."
+                "be below 1. A smaller step size may help, unless a combination of the state never "
+                "changes: leave it out of the state, see `help(starlings.theory.Law)`."
             )
         T, c, B = step
         mean = np.linalg.solve(np.eye(len(T)) - T, c)
