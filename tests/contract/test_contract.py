@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import starlings as st
-from starlings.samplers.dadmms import NOISE_LAWS, OUTPUTS
+from starlings.samplers.dadmms import ADMM_NOISE_LAWS, OUTPUTS
 from starlings.samplers.metropolis import DECISIONS
 from starlings.samplers.names import BUILT_IN
 from starlings.testing import RULES, SamplerContract, keys, rules, runs
@@ -24,7 +24,7 @@ SETTINGS = {
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
 }
 CHOICES = {
-    "noise": NOISE_LAWS,
+    "noise": ADMM_NOISE_LAWS,
     "output": OUTPUTS,
     "decision": DECISIONS,
 }
@@ -136,4 +136,4 @@ def shared_draws(sampler):
 @pytest.mark.parametrize("sampler", ALL_TYPICAL)
 def test_no_key_is_used_twice_and_shared_noise_as_often_as_the_equations_say(sampler):
     used = keys.keys_used(Trial.of(), sampler)
-    assert used.shared == keys.CHAINS * shared_draws(sampler)
+    assert used.shared == keys.KEY_CHAINS * shared_draws(sampler)

@@ -13,12 +13,13 @@ import pytest
 import starlings as st
 from starlings.network.gossip import Gossip
 from starlings.samplers import Metropolis, MidpointADMMS, UnitPosterior
+from starlings.samplers.metropolis import CANDIDATE_POINTS
 from starlings.solvers.pooled.directions import inverse_root
 from starlings.solvers.pooled.potential import LARGEST_DENSE_HESSIAN
 from starlings.theory import law, regular_variances
 from starlings.tuning import ladder, tune
 from starlings.tuning.ladder import RUNGS, prediction
-from starlings.tuning.shares import POINTS, even_shares, shared_points
+from starlings.tuning.shares import even_shares, shared_points
 from starlings.tuning.tuner import STEP
 from tests.problems import (
     irregular_graph,
@@ -293,7 +294,7 @@ def transcribed_length(decision, waves):
     In NumPy on `wavy_problem`, tilted, in the coordinates that it has: all agents carry their
     share of N(0, 1), so that phi_i is a wave less its own curvature at 0.
     """
-    points, noise = np.random.default_rng(0).standard_normal((2, POINTS))
+    points, noise = np.random.default_rng(0).standard_normal((2, CANDIDATE_POINTS))
     points, lengths = 1.25 * points, 2.0 ** -(np.arange(1, 13) / 2)
 
     def energies(z):

@@ -18,7 +18,7 @@ from starlings.samplers import Metropolis
 from starlings.solvers.pooled import potential
 from starlings.tuning import pilot as pilots_of
 from starlings.tuning import tune
-from starlings.tuning.shares import POINTS, shared_points
+from starlings.tuning.shares import CURVATURE_POINTS, shared_points
 from starlings.tuning.tuner import Coordinates, Goal, tuned_at
 from tests.problems import (
     irregular_graph,
@@ -85,7 +85,7 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
     assert after.sent.rounds - before.rounds == setting_up + rounds + depth
     pilot = rounds * chains * links
     assert after.sent.messages - before.messages == setting_up * links + pilot + links
-    flooded = 1 + dim + dim**2 + POINTS * dim
+    flooded = 1 + dim + dim**2 + CURVATURE_POINTS * dim
     floats = setting_up * links + pilot * dim + links * flooded
     assert after.sent.floats - before.floats == floats
     with jax.enable_x64(True):
@@ -188,15 +188,15 @@ def test_agents_that_are_far_apart_take_half_the_step(events, others, halvings):
 
 def test_the_distance_of_agents_is_that_of_the_worst_and_counted():
     network = st.Network.path(3)
-    draws = np.random.default_rng(0).normal(size=(2 * POINTS, 1, 4)).repeat(3, axis=1)
-    draws[:, 2, 1] += np.tile([0.3, -0.3], POINTS)
+    draws = np.random.default_rng(0).normal(size=(2 * CURVATURE_POINTS, 1, 4)).repeat(3, axis=1)
+    draws[:, 2, 1] += np.tile([0.3, -0.3], CURVATURE_POINTS)
     with jax.enable_x64(True):
         gossip = Gossip(network)
         sent = gossip.ledger.floats
         apart = pilots_of.worst_disagreement(gossip, draws)
     assert apart == pytest.approx(0.2)
     depth = 2
-    summed, heard = 2 * POINTS * 4, 2 * depth
+    summed, heard = 2 * CURVATURE_POINTS * 4, 2 * depth
     assert gossip.ledger.floats - sent == gossip.links * (summed + heard)
 
 

@@ -22,7 +22,7 @@ MOST_PARAMETERS = 6
 """Number of parameters, each a column of the figure, that are shown at most."""
 BAND_PROBABILITY = 0.99
 """Probability that a calibrated sampler has a bin, or a point of a curve, in its grey band."""
-STYLE: dict[Any, Any] = {**FIGURE_SETTINGS, "font.size": 11, "axes.titlesize": 12}
+RANK_FIGURE_SETTINGS: dict[Any, Any] = {**FIGURE_SETTINGS, "font.size": 11, "axes.titlesize": 12}
 """Settings of Matplotlib for this figure; sizes of letters are in points."""
 
 
@@ -36,7 +36,7 @@ def draw(calibration: Calibration) -> Figure:
 
     agents = _worst(calibration.p_values.min("parameter"), MOST_AGENTS)
     parameters = _worst(calibration.p_values.min("agent"), MOST_PARAMETERS)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RANK_FIGURE_SETTINGS):
         size = (2.6 * (len(parameters) + 1), 1.9 * len(agents) + 1.2)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(len(agents), len(parameters) + 1, squeeze=False)

@@ -109,6 +109,11 @@ class Network:
         return np.diff(self.adjacency.indptr)
 
     @cached_property
+    def shares(self) -> np.ndarray:
+        """The part of the posterior that each agent carries, (agent,); see `shares_by_degree`."""
+        return shares_by_degree(self.degrees)
+
+    @cached_property
     def diameter(self) -> int:
         """The largest number of rounds in which a flood from any agent reaches every agent."""
         return nx.diameter(self.graph) if self.num_edges else 0
@@ -231,6 +236,16 @@ class Network:
     def no_edges(cls, size: int) -> Network:
         """Agents without any neighbours; legal, and warns."""
         return cls(nx.empty_graph(_count(size, 1)))
+
+
+def shares_by_degree(degrees: np.ndarray) -> np.ndarray:
+    """The part of the posterior that each agent carries: d_i / sum_j d_j, or 1/N without edges.
+
+    >>> shares_by_degree(np.array([1, 2, 1])), shares_by_degree(np.zeros(2))
+    (array([0.25, 0.5 , 0.25]), array([0.5, 0.5]))
+    """
+    total = degrees.sum()
+    return degrees / total if total > 0 else np.full(len(degrees), 1 / len(degrees))
 
 
 def metropolis_weights(degrees: np.ndarray, neighbours: np.ndarray) -> np.ndarray:

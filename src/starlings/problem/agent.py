@@ -46,6 +46,8 @@ class Agent:
     """d_i, the number of neighbours of the agent."""
     total_degree: Any
     """sum_j d_j, twice the number of edges; the agents compute it once, before the run."""
+    share: Any
+    """The part of the posterior that the agent carries, see `Network.shares`."""
     num_agents: Any
     """N, the number of agents."""
     index: Any
@@ -56,12 +58,6 @@ class Agent:
     """(x, rows) -> one log-likelihood per row, at the model's flat vector x."""
     log_prior: Callable[[jax.Array], jax.Array] = field(metadata={"static": True})
     """x -> log-density, with the log-determinant of the constraints."""
-
-    @property
-    def share(self) -> jax.Array:
-        """The part of the posterior that is this agent's: d_i / sum_j d_j, or 1/N without edges."""
-        by_degree = self.degree / jnp.maximum(self.total_degree, 1)
-        return jnp.where(self.total_degree > 0, by_degree, 1 / self.num_agents)
 
     def potential(self, z: jax.Array) -> jax.Array:
         """f_i(z), eq. (1) or (2)."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from starlings.pytrees import pytree
 
-ROUNDING = 1e-8
+TILT_ROUNDING = 1e-8
 """Largest rounding error of a sum of tilts over the agents, as a fraction of the sum of their
 absolute values; it has no unit."""
 
@@ -146,7 +146,7 @@ def _checked_tilt(name: str, tilt: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def _check_sum_is_zero(name: str, tilt: np.ndarray, tolerance: float) -> None:
     total, size = np.abs(tilt.sum(axis=0)), np.abs(tilt).sum(axis=0)
-    if np.any(total > tolerance + ROUNDING * size):
+    if np.any(total > tolerance + TILT_ROUNDING * size):
         raise ValueError(
             f"`{name}` must sum to zero over the agents, or the posterior would change; got a sum "
             f"of up to {total.max():.3g}. Subtract the mean over the agents."

@@ -6,12 +6,13 @@ import jax
 import numpy as np
 
 from starlings.network import Network
+from starlings.network.network import shares_by_degree
 from starlings.problem.agent import Agent
 from starlings.problem.fields import ProblemFields
 from starlings.problem.quadratic import Quadratic
 from starlings.problem.shards import stacked
 
-TOLERANCE = 1e-8
+QUADRATIC_TOLERANCE = 1e-8
 """Largest difference, relative or absolute, between a potential and its quadratic model at another
 point than that of the model, above which the potential is not quadratic."""
 
@@ -38,6 +39,7 @@ def stacked_agents(
         quadratic=quadratic,
         degree=degrees[local].astype(float),
         total_degree=ones * degrees.sum(),
+        share=shares_by_degree(degrees)[local],
         num_agents=ones * problem.num_agents,
         index=local,
         frame=None if problem.frame is None else problem.frame.stacked(),
@@ -55,7 +57,10 @@ def computed_quadratic(problem: ProblemFields) -> Quadratic:
     hessian, gradient, values, values_elsewhere = map(np.asarray, found)
     quadratic = Quadratic.factored(hessian, -gradient, values)
     if not np.allclose(
-        quadratic.values(elsewhere), values_elsewhere, rtol=TOLERANCE, atol=TOLERANCE
+        quadratic.values(elsewhere),
+        values_elsewhere,
+        rtol=QUADRATIC_TOLERANCE,
+        atol=QUADRATIC_TOLERANCE,
     ):
         raise ValueError(
             "`quadratic=True`, but the potentials are not quadratic in the unconstrained "

@@ -46,7 +46,7 @@ from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
 from starlings.solvers.proximal import prepared, proximal_point
 
-NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
+ADMM_NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
 """The laws of the noise, eqs. (3) to (5), (7) and (8)."""
 OUTPUTS = ("iterate", "half-noise")
 """What is recorded: x_i, or eq. (6)."""
@@ -92,7 +92,7 @@ class DADMMS(Sampler):
 
     def __post_init__(self) -> None:
         check_positive(rho=self.rho)
-        check_choice(NOISE_LAWS, noise=self.noise)
+        check_choice(ADMM_NOISE_LAWS, noise=self.noise)
         check_choice(OUTPUTS, output=self.output)
         if "curvature" in self.noise and self.output == "half-noise":
             raise ValueError(

@@ -16,7 +16,7 @@ from starlings.problem import Agent
 from starlings.random.addresses import Round
 from starlings.samplers.base import Sampler
 
-NOISE_LAWS = ("private", "coherent")
+LANGEVIN_NOISE_LAWS = ("private", "coherent")
 """The laws of the noise, eqs. (1) and (2)."""
 
 
@@ -34,7 +34,7 @@ class LangevinSampler(Sampler):
 
     def check_choices(self) -> None:
         """Check `noise` and `batch_size`, the fields that select code."""
-        check_choice(NOISE_LAWS, noise=self.noise)
+        check_choice(LANGEVIN_NOISE_LAWS, noise=self.noise)
         if self.batch_size is not None:
             check_count(1, batch_size=self.batch_size)
 

@@ -45,7 +45,7 @@ LENGTHS = 2.0 ** -(np.arange(1, 13) / 2)
 """Step lengths b that tuning tries, from 0.7 to 1/64, in units of the posterior's standard
 deviation. At 1, candidates do not depend on the current point, and tails heavier than Gaussian
 would be missed."""
-POINTS = 200
+CANDIDATE_POINTS = 200
 """Number of points from which tuning tries candidates."""
 STICKY_QUANTILE = 0.1
 """The quantile of the acceptance over those points by which a step length is judged: the points at
@@ -128,7 +128,7 @@ class Metropolis(Sampler):
         """
         decision = choices.get("decision", "factorised")
         random = np.random.default_rng(0)  # the same points at every agent
-        points, noise = random.standard_normal((2, POINTS, unit.dim))
+        points, noise = random.standard_normal((2, CANDIDATE_POINTS, unit.dim))
         changes = _pilot_changes(unit.agents, SPREAD * points, noise)
         parts = jnp.minimum(0.0, -changes) if decision == "factorised" else -changes
         chance = np.exp(np.minimum(0.0, np.asarray(unit.gossip.sum(parts)[0])))

@@ -19,9 +19,9 @@ from starlings.samplers import DSGLD
 from starlings.sampling import sample
 from starlings.testing.trial import logistic_problem, require
 
-WIDTHS = (1, 7)
+TRIED_WIDTHS = (1, 7)
 """Floats of a message in the exchanges that are tried."""
-ROUNDS = 5
+EXCHANGES = 5
 """Exchanges, one after the other, inside one compiled loop."""
 PAUSE = 0.5
 """Seconds that process 0 comes late to a barrier; the others have to wait at least half of them."""
@@ -85,7 +85,7 @@ def _check_exchange(communicator: Communicator, local: np.ndarray) -> None:
     """In every round, inside a compiled loop, the messages of that round arrive in their order."""
     for dtype in ("float64", "float32"):
         with jax.enable_x64(dtype == "float64"):
-            for width in WIDTHS:
+            for width in TRIED_WIDTHS:
                 _check_one_width(communicator, local, width, np.dtype(dtype))
 
 
@@ -101,9 +101,9 @@ def _check_one_width(
     def turn(index: Any, found: jax.Array) -> jax.Array:
         return found.at[index].set(communicator.exchange(messages(sending, index)))
 
-    empty = jnp.zeros((ROUNDS, len(communicator.incoming), width), dtype)
-    found = np.asarray(jax.jit(lambda start: jax.lax.fori_loop(0, ROUNDS, turn, start))(empty))
-    for index in range(ROUNDS):
+    empty = jnp.zeros((EXCHANGES, len(communicator.incoming), width), dtype)
+    found = np.asarray(jax.jit(lambda start: jax.lax.fori_loop(0, EXCHANGES, turn, start))(empty))
+    for index in range(EXCHANGES):
         wanted = messages(communicator.incoming, index)
         require(
             np.allclose(found[index], wanted, rtol=1e-6, atol=0),

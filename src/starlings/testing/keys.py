@@ -18,12 +18,12 @@ from starlings.random.addresses import Round
 from starlings.samplers import Sampler
 from starlings.testing.trial import Trial, require, stepped
 
-CHAINS, AGENTS = 2, 6
+KEY_CHAINS, KEY_AGENTS = 2, 6
 """Numbers of chains and of agents whose keys are compared; a smaller network has fewer agents."""
 
 
 class KeysUsed(NamedTuple):
-    """How many keys `CHAINS` chains of `AGENTS` agents consume in two cycles of rounds."""
+    """How many keys `KEY_CHAINS` chains of `KEY_AGENTS` agents consume in two cycles of rounds."""
 
     private: int
     """Keys that one agent of one chain uses and nobody else."""
@@ -43,9 +43,9 @@ def keys_used(trial: Trial, sampler: Sampler) -> KeysUsed:
     """Count the keys of a run; raise a `ContractError` if one is used twice."""
     _check_by_jax(trial, sampler)
     count: Counter[bytes] = Counter()
-    agents = min(AGENTS, trial.network.size)
+    agents = min(KEY_AGENTS, trial.network.size)
     with jax.enable_x64(True), jax.disable_jit():
-        for chain, agent in np.ndindex(CHAINS, agents):
+        for chain, agent in np.ndindex(KEY_CHAINS, agents):
             used = _keys_of(trial, sampler, chain, agent)
             require(
                 len(set(used)) == len(used),

@@ -30,7 +30,7 @@ Rule = Callable[[Trial, Sampler], str | None]
 """Raises a `ContractError` if a sampler breaks it; returns None, or why it could not be tried."""
 NOISES = ("private", "shared")
 """The kinds of noise that `Sampler.noises` can name; see `Round` for how a step gets them."""
-ROUNDING, ROUNDING_AT_ZERO = 1e-12, 1e-13
+COMPILED_ROUNDING, COMPILED_ROUNDING_AT_ZERO = 1e-12, 1e-13
 """Largest difference, relative and absolute, between compiled and eager float64 numbers."""
 
 
@@ -190,8 +190,8 @@ def compiled_rounds_can_be_replayed_eagerly_from_any_round(trial: Trial, sampler
             for one, other in zip(*map(jax.tree.leaves, (states[index], again)), strict=True):
                 np.testing.assert_allclose(
                     *(one, other),
-                    rtol=ROUNDING,
-                    atol=ROUNDING_AT_ZERO,
+                    rtol=COMPILED_ROUNDING,
+                    atol=COMPILED_ROUNDING_AT_ZERO,
                     err_msg=f"round {index} of {sampler}, compiled and eager",
                 )
 

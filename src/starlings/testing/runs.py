@@ -16,7 +16,7 @@ from starlings.pytrees import pytree
 from starlings.samplers import Sampler
 from starlings.sampling import sample
 from starlings.testing.trial import (
-    SEED,
+    TRIAL_SEED,
     Trial,
     draws_of,
     first_states,
@@ -25,9 +25,9 @@ from starlings.testing.trial import (
 )
 from starlings.theory import Moments
 
-CHAINS, DRAWS = 3, 20
+COMPARED_CHAINS, COMPARED_DRAWS = 3, 20
 """Chains, and draws of each, of the runs that are compared with each other."""
-ROUNDING = 1e-12
+GROUPING_ROUNDING = 1e-12
 """Largest relative difference between runs that differ in how sums are grouped."""
 PLAIN_ROUNDING = 1e-9
 """Largest difference from the plain loop, in standard deviations of the posterior or less: proximal
@@ -45,7 +45,7 @@ COMMON_START = "all agents have to start at one point, and the rule starts them 
 
 def drawn(trial: Trial, sampler: Sampler, **settings: Any) -> np.ndarray:
     """The draws of a run, (chain, draw, agent, parameter)."""
-    short = {"draws": DRAWS, "chains": CHAINS, "burn_in": 0, "seed": SEED}
+    short = {"draws": COMPARED_DRAWS, "chains": COMPARED_CHAINS, "burn_in": 0, "seed": TRIAL_SEED}
     quiet = {"check": False, "progress": False}
     result = sample(trial.problem, trial.network, sampler, **{**short, **quiet, **settings})
     return _flat({str(name): result.posterior[name].values for name in result.posterior.data_vars})
@@ -91,14 +91,14 @@ def draws_depend_on_the_seed_alone(trial: Trial, sampler: Sampler) -> None:
     np.testing.assert_array_equal(first, run(), "the same seed has other draws")
     single = run(chains=1)  # one chain takes other forms of some sums
     _close(first[:1], single, "a chain depends on how many chains there are", atol=1e-14)
-    _close(first[:, 1::2], run(thin=2)[:, : DRAWS // 2], "draws depend on thinning")
+    _close(first[:, 1::2], run(thin=2)[:, : COMPARED_DRAWS // 2], "draws depend on thinning")
     if not sampler.draws_nothing:
-        other = run(seed=SEED + 1)
+        other = run(seed=TRIAL_SEED + 1)
         require(np.abs(first - other).min() > 0, "another seed has some of the same draws.")
 
 
 def _close(found: np.ndarray, wanted: np.ndarray, text: str, atol: float = 0.0) -> None:
-    np.testing.assert_allclose(found, wanted, rtol=ROUNDING, atol=atol, err_msg=text)
+    np.testing.assert_allclose(found, wanted, rtol=GROUPING_ROUNDING, atol=atol, err_msg=text)
 
 
 def draws_are_those_of_a_plain_loop(trial: Trial, sampler: Sampler) -> None:
@@ -107,7 +107,7 @@ def draws_are_those_of_a_plain_loop(trial: Trial, sampler: Sampler) -> None:
     The runtime evaluates agents in groups with like numbers of rows, and several chains at once.
     """
     trial = dataclasses.replace(trial, problem=trial.curved)
-    found = drawn(trial, sampler, initial=trial.positions(sampler, CHAINS))[1:2]
+    found = drawn(trial, sampler, initial=trial.positions(sampler, COMPARED_CHAINS))[1:2]
     with jax.enable_x64(True):
         wanted = _flat(_plain_draws(trial, sampler, chain=1))
     scale = max(1.0, float(np.abs(wanted).max()))
@@ -119,7 +119,7 @@ def draws_are_those_of_a_plain_loop(trial: Trial, sampler: Sampler) -> None:
 def _plain_draws(trial: Trial, sampler: Sampler, chain: int) -> Mapping[str, Any]:
     """The draws of one chain by their names, (1, draw, agent, ...)."""
     agents, keys = trial.agents(sampler), trial.keys(chain)
-    start = jnp.asarray(trial.positions(sampler, CHAINS)[chain])
+    start = jnp.asarray(trial.positions(sampler, COMPARED_CHAINS)[chain])
     constrain = jax.vmap(jax.vmap(jax.vmap(trial.problem.parameters.constrain)))
 
     def turn(states: Any, index: Any) -> tuple[Any, jax.Array]:
@@ -128,7 +128,7 @@ def _plain_draws(trial: Trial, sampler: Sampler, chain: int) -> Mapping[str, Any
 
     @jax.jit
     def all_rounds(states: Any) -> Mapping[str, Any]:
-        return constrain(jax.lax.scan(turn, states, jnp.arange(1, DRAWS + 1))[1][None])
+        return constrain(jax.lax.scan(turn, states, jnp.arange(1, COMPARED_DRAWS + 1))[1][None])
 
     return all_rounds(first_states(sampler, agents, start, keys))
 

@@ -26,7 +26,7 @@ from starlings.samplers import Info, Sampler
 
 ROWS = (1, 40, 3, 7, 20, 2)
 """Number of rows at each of the six sites of the example problems: very unequal."""
-SEED = 0
+TRIAL_SEED = 0
 """The seed of all runs that are compared with each other."""
 
 
@@ -71,7 +71,7 @@ class Trial:
 
     def keys(self, chain: int = 0) -> Keys:
         """The keys of one chain."""
-        private, shared = chain_keys(SEED, chain + 1, self.network.size)
+        private, shared = chain_keys(TRIAL_SEED, chain + 1, self.network.size)
         return Keys(private[chain], shared[chain])
 
     def positions(self, sampler: Sampler, chains: int = 1, dtype: Any = np.float64) -> np.ndarray:
@@ -80,7 +80,7 @@ class Trial:
         All agents of a chain start at one point where the sampler needs that.
         """
         shape = (chains, self.network.size, self.problem.dim)
-        drawn = np.random.default_rng(SEED).normal(size=shape)
+        drawn = np.random.default_rng(TRIAL_SEED).normal(size=shape)
         drawn = np.broadcast_to(drawn[:, :1], shape) if sampler.common_start else drawn
         return drawn.astype(dtype)
 

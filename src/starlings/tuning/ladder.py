@@ -128,8 +128,7 @@ def prediction(rule: Rule, unit: UnitPosterior, sampler: Sampler) -> Prediction:
 
 def _by_law(network: Network, sampler: Sampler) -> Prediction:
     """The law of one parameter, of whose unit curvature every agent carries its share."""
-    shares = network.degrees / network.degrees.sum()
-    exact = law(gaussian(shares[:, None, None]), network, sampler)
+    exact = law(gaussian(network.shares[:, None, None]), network, sampler)
     worst = exact.stationary().worst_agent_w2(np.zeros(1), np.eye(1))
     rounds = max(float(exact.autocorrelation_rounds(i)[0]) for i in range(network.size))
     return Prediction(worst, rounds)

@@ -43,7 +43,7 @@ from starlings.samplers import Sampler
 from starlings.solvers.pooled.potential import broadcast
 from starlings.system.progress import ProgressFactory, no_progress
 from starlings.tuning.ladder import RUNGS
-from starlings.tuning.shares import POINTS
+from starlings.tuning.shares import CURVATURE_POINTS
 from starlings.tuning.tuner import Coordinates, Goal, tuned_at
 from starlings.tuning.tuning import Tuning
 
@@ -170,8 +170,8 @@ def _estimates(draws: np.ndarray, is_diagonal: bool) -> list[np.ndarray]:
 
 
 def _subset(draws: np.ndarray) -> np.ndarray:
-    """`POINTS` of the draws (draw, ...), evenly spaced."""
-    return draws[:: len(draws) // POINTS][:POINTS]
+    """`CURVATURE_POINTS` of the draws (draw, ...), evenly spaced."""
+    return draws[:: len(draws) // CURVATURE_POINTS][:CURVATURE_POINTS]
 
 
 def _broadcast_all(gossip: Gossip, values: list[np.ndarray]) -> list[np.ndarray]:

@@ -12,13 +12,13 @@ from starlings.network.gossip import Gossip
 from starlings.problem import Agent
 from starlings.solvers.pooled.potential import NetworkPotential, derivatives_at, hessian_of
 
-POINTS = 200
+CURVATURE_POINTS = 200
 """Number of points at which the curvatures of the agents are computed."""
 
 
 def shared_points(dim: int) -> np.ndarray:
     """Standard normal points, (point, dim), that are the same at every agent."""
-    return np.random.default_rng(0).standard_normal((POINTS, dim))
+    return np.random.default_rng(0).standard_normal((CURVATURE_POINTS, dim))
 
 
 def even_shares(gossip: Gossip, agents: Agent) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,7 @@ AGENT = 0
 """The agent whose curve is shown, as in the released results."""
 REPLICATES = 300
 """Repetitions of the bootstrap (1)."""
-BAND = (2.5, 97.5)
+BOOTSTRAP_PERCENTILES = (2.5, 97.5)
 """Percentiles of the estimator that bound its band."""
 
 
@@ -169,7 +169,7 @@ def _target_table(exact: Path, fit: Path, posterior: Any, trials: int, seed: int
 
 def band(replicates: np.ndarray) -> pd.DataFrame:
     """Expectation and band of the estimator by round, from replicates (replicate, round)."""
-    low, high = np.percentile(replicates, BAND, axis=0)
+    low, high = np.percentile(replicates, BOOTSTRAP_PERCENTILES, axis=0)
     rounds = np.arange(replicates.shape[1])
     return pd.DataFrame(
         {"round": rounds, "expected": replicates.mean(axis=0), "low": low, "high": high}

@@ -16,7 +16,7 @@ from starlings.results.palette import PALETTE
 COLOURS = f"""
 :root {{ --text: {PALETTE["black"]}; --yes: {PALETTE["blue"]}; --no: {PALETTE["vermilion"]}; }}"""
 """Colours of the page, as variables of its style sheet."""
-STYLE = """
+PAGE_STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
        color: var(--text); }
 h1, h2 { line-height: 1.2; }
@@ -44,7 +44,7 @@ def write(
     trials = f"{settings.trials} trials" + (", a quick run" if settings.quick else "")
     text = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>The paper, reproduced</title>
-<meta name="viewport" content="width=device-width"><style>{COLOURS}{STYLE}</style></head><body>
+<meta name="viewport" content="width=device-width"><style>{COLOURS}{PAGE_STYLE}</style></head><body>
 <h1>Distributed MCMC based on ADMM: the paper, reproduced</h1>
 <p>{trials}; verdicts are computed from the tables (<a href="claims.csv">claims.csv</a>,
 <a href="claims.md">claims.md</a>).</p>

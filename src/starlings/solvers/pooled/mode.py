@@ -37,12 +37,12 @@ from starlings.solvers.pooled.potential import Derivatives, LocalPotential, Summ
 
 MAX_NEWTON_ITERATIONS = 200
 """Number of iterations of eq. (1) after which the search is given up."""
-TOLERANCE = 1e-9
+DECREASE_TOLERANCE = 1e-9
 """The search ends by default when half the squared Newton decrement, by which F (a negative
 log-density, in nats) could still fall, is below this."""
 STEP_FRACTIONS = 2.0 ** -np.arange(20)
 """The fractions t of a direction that are tried, in eq. (1)."""
-ROUNDING = 1e-12
+POTENTIAL_ROUNDING = 1e-12
 """Relative error of a computed value of F."""
 KINK_OFFSET = 1e-8
 """How far points are moved off possible kinks by eq. (2), in units of s_k."""
@@ -78,7 +78,7 @@ def find_mode(
     potential: SummedPotential,
     starts: Sequence[np.ndarray],
     in_words: InWords = str,
-    tolerance: float = TOLERANCE,
+    tolerance: float = DECREASE_TOLERANCE,
 ) -> Mode:
     """The mode by eq. (1).
 
@@ -97,7 +97,7 @@ def find_mode(
     raise first_failure or ValueError("`starts` must have at least one point, got none.")
 
 
-def local_mode(problem: Problem, tolerance: float = TOLERANCE) -> Mode:
+def local_mode(problem: Problem, tolerance: float = DECREASE_TOLERANCE) -> Mode:
     """The mode of a problem whose rows are all in this process; no messages are sent.
 
     Args:
@@ -146,7 +146,7 @@ class _Search:
         """The longest fraction t of a direction at which F falls enough; None if there is none."""
         values = self.potential.values(point + STEP_FRACTIONS[:, None] * direction)
         predicted = SUFFICIENT_DECREASE * STEP_FRACTIONS * (here.gradient @ direction)
-        allowed = here.value + predicted + ROUNDING * abs(here.value)
+        allowed = here.value + predicted + POTENTIAL_ROUNDING * abs(here.value)
         good = np.flatnonzero(values <= allowed)
         return STEP_FRACTIONS[good[0]] if len(good) else None
 

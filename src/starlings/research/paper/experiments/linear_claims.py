@@ -16,7 +16,7 @@ from starlings.research.paper.claims import BASELINES, SAMPLERS, Claim, Verdict
 
 START_FRACTION = 0.1
 """The fraction of the first W2 whose round measures speed."""
-ALIKE = 1e-9
+SAME_W2 = 1e-9
 """The largest difference of two W2 that count as equal."""
 TARGETS = ("agent", "average")
 """What W2 is measured of: one agent, and the average over agents."""
@@ -53,7 +53,7 @@ def same_without_edges(table: pd.DataFrame) -> Iterator[Verdict]:
     for target in TARGETS:
         laws = curves(table, "no edges", target).iloc[1:]
         apart = (laws["D-ADMMS"] - laws["ADMM"]).abs().max()
-        yield Verdict(f"no edges, {target}", {"largest difference": apart}, apart < ALIKE)
+        yield Verdict(f"no edges, {target}", {"largest difference": apart}, apart < SAME_W2)
 
 
 def mode_beats_samplers(topologies: tuple[str, ...], table: pd.DataFrame) -> Iterator[Verdict]:
@@ -61,7 +61,7 @@ def mode_beats_samplers(topologies: tuple[str, ...], table: pd.DataFrame) -> Ite
     for name in topologies:
         for target in TARGETS:
             finals = curves(table, name, target).iloc[-1][["ADMM", *SAMPLERS]]
-            holds = finals["ADMM"] <= finals[SAMPLERS].min() + ALIKE
+            holds = finals["ADMM"] <= finals[SAMPLERS].min() + SAME_W2
             yield Verdict(f"{name}, {target}", finals, holds)
 
 
@@ -116,7 +116,7 @@ CLAIMS = (
     ),
     Claim(
         "Without edges ADMM and D-ADMMS are the same.",
-        f"W2 from round 1 on differs by less than {ALIKE:g}.",
+        f"W2 from round 1 on differs by less than {SAME_W2:g}.",
         "fig-linear-*",
         same_without_edges,
     ),

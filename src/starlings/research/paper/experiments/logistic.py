@@ -8,7 +8,8 @@ and covariance C (`logistic_posterior`):
     W2 from N(m, C) to the Gaussian fitted to the trials,     mean_j var_j / C_jj            (1)
 
 Our own curve is coherent D-ADMMS with a penalty such that its step 1 / (4 rho |E|) times the
-largest curvature of the pooled potential at its mode is `STEP` = s. Near the mode its variance is
+largest curvature of the pooled potential at its mode is `COHERENT_STEP` = s. Near the mode its
+variance is
 
     1 / (1 + s/2) + s/2                                                                      (2)
 
@@ -43,7 +44,7 @@ from starlings.research.paper.style import METHODS, log_axis, method_legend, pan
 from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD
 from starlings.theory import gaussian_w2
 
-STEP = 1.0
+COHERENT_STEP = 1.0
 """The number s of eq. (2): the Langevin step times the largest curvature."""
 OUR_ROUNDS = {5: POSTERIOR_ROUNDS, 20: 200, 50: 100}
 QUICK_ROUNDS = 60
@@ -52,7 +53,7 @@ LATER_ROUNDS = 20
 """How many of the rounds after those of the accuracy are shown, evenly on a logarithmic axis."""
 POOLED = "pooled"
 """The name in the column `graph` of rows about the posterior, which are for all graphs."""
-BAND = (0.16, 0.84)
+ACCURACY_QUANTILES = (0.16, 0.84)
 """The quantiles of the trials between which a band lies: one standard deviation to each side if
 accuracies were Gaussian. They are not: a mean plus its deviation can be more than any draw has."""
 MARKED = 0.16
@@ -73,7 +74,9 @@ def methods(name: str, network: Network, largest_curvature: float) -> dict[str, 
         "D-ULA": paper_dula(name, network.size),
     }
     if network.num_edges:
-        found["coherent D-ADMMS"] = DADMMS(largest_curvature / (4 * STEP * network.num_edges))
+        found["coherent D-ADMMS"] = DADMMS(
+            largest_curvature / (4 * COHERENT_STEP * network.num_edges)
+        )
     return found
 
 
@@ -118,7 +121,7 @@ def quantities(draws: np.ndarray, hits: np.ndarray, posterior: Posterior) -> dic
     distances = w2_distances(fits.means, fits.covariances, posterior.mean, posterior.covariance)
     variances = draws.var(axis=1, ddof=1) / np.diag(posterior.covariance)
     ratios = variances.mean(axis=-1)  # (1)
-    low, high = np.quantile(hits[:, :, AGENT], BAND, axis=1)
+    low, high = np.quantile(hits[:, :, AGENT], ACCURACY_QUANTILES, axis=1)
     return {
         "accuracy, agent 0": hits[:, :, AGENT].mean(axis=1),
         "accuracy sd, agent 0": hits[:, :, AGENT].std(axis=1),

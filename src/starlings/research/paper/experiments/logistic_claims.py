@@ -20,7 +20,7 @@ TIE = 0.002
 """The largest difference of two accuracies that count as equal."""
 NEARLY = 0.99
 """The share of the best accuracy whose round measures speed."""
-ALIKE = 1e-4
+SAME_ACCURACY = 1e-4
 """The largest difference of accuracies that comes from the tolerance of proximal steps."""
 
 
@@ -55,7 +55,7 @@ def same_without_edges(table: pd.DataFrame) -> Iterator[Verdict]:
     """ADMM and D-ADMMS label the same rows alike from the first round on."""
     by_method = curves(table, "no edges", "accuracy, agent 0").iloc[1:]
     apart = (by_method["D-ADMMS"] - by_method["ADMM"]).abs().max()
-    yield Verdict("no edges", {"largest difference": apart}, apart < ALIKE)
+    yield Verdict("no edges", {"largest difference": apart}, apart < SAME_ACCURACY)
 
 
 def worse_when_dense(table: pd.DataFrame) -> Iterator[Verdict]:
@@ -124,7 +124,7 @@ CLAIMS = (
     ),
     Claim(
         "Logistic: without edges ADMM and D-ADMMS are the same.",
-        f"Accuracies from round 1 on differ by less than {ALIKE:g}.",
+        f"Accuracies from round 1 on differ by less than {SAME_ACCURACY:g}.",
         "fig-logistic-*",
         same_without_edges,
     ),

@@ -11,7 +11,7 @@ from starlings.research.paper.claims import Claim, Verdict
 
 INSIDE = 0.9
 """The share of published numbers that has to lie inside a band."""
-ROUNDING = 5e-4
+HALF_A_DIGIT = 5e-4
 """Half a unit of the last digit of the published numbers, which are W2 distances."""
 
 
@@ -20,7 +20,7 @@ def published_is(curve: str, table: pd.DataFrame) -> Iterator[Verdict]:
     band = table[table["curve"] == curve].set_index(["ring", "method", "round"])
     quoted = table[table["curve"] == "published"].set_index(["ring", "method", "round"])["expected"]
     low, high = band["low"].loc[quoted.index], band["high"].loc[quoted.index]
-    inside = quoted.between(low - ROUNDING, high + ROUNDING)
+    inside = quoted.between(low - HALF_A_DIGIT, high + HALF_A_DIGIT)
     for ring, share in inside.groupby(level="ring", sort=False).mean().items():
         numbers = {"share of published numbers inside": share}
         yield Verdict(str(ring), numbers, share >= INSIDE)
