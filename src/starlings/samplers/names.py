@@ -95,7 +95,8 @@ def is_tunable(sampler: type[Sampler]) -> bool:
     >>> is_tunable(DADMMS), is_tunable(DSGLD)
     (True, False)
     """
-    return sampler.tuned.__func__ is not Sampler.tuned.__func__  # type: ignore[attr-defined]
+    owner = next(base for base in sampler.__mro__ if "tuned" in vars(base))
+    return owner is not Sampler
 
 
 def _announced() -> dict[str, EntryPoint]:

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from starlings._version import __version__
 from starlings.diagnostics.draws import entry_names
-from starlings.research.accuracy.run import Comparison
+from starlings.research.accuracy.comparison import Comparison
 from starlings.research.demo.report import describe
 from starlings.results.palette import BAND_COLOUR, PALETTE
 from starlings.results.plots import (

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from rich.console import Console
 
 from starlings.diagnostics.reference import compare
 from starlings.diagnostics.statistics import convergence_table
-from starlings.diagnostics.verdict import Check
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.research.accuracy.comparison import Comparison
 from starlings.research.accuracy.data import EXTRA, Case, all_cases
+from starlings.research.accuracy.report import display_table, save
 from starlings.research.nuts import pooled_nuts
 from starlings.research.packaged_data import check_installed
 from starlings.results.result import Result
@@ -54,47 +54,8 @@ QUICK = Effort(chains=8, draws=250, effective_draws=500, nuts_chains=4, nuts_dra
 """The effort of `starlings accuracy`, and of `starlings accuracy --quick`."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One data set sampled on a ring, and by NUTS on the pooled rows."""
-
-    case: Case
-    result: Result
-    check: Check
-    """The verdict on the result, with NUTS as reference."""
-    nuts: xr.Dataset
-    """The reference draws, with one agent."""
-    floor: pd.DataFrame
-    """The second NUTS run against the first, in the columns of `Check.against_reference`."""
-
-    @property
-    def effective_draws(self) -> float:
-        """The effective draws of the worst agent and parameter."""
-        return self.check.table["ess"].min()
-
-    @functools.cached_property
-    def nuts_convergence(self) -> pd.DataFrame:
-        """R-hat and effective draws of the reference, parameter by parameter."""
-        return convergence_table(self.nuts)
-
-    @property
-    def problems(self) -> list[str]:
-        """What `check` finds wrong with the result, and by the same limits with NUTS."""
-        nuts = Check(self.nuts_convergence, None, None).problems
-        return [*self.check.problems, *(f"NUTS {text[0].lower()}{text[1:]}" for text in nuts)]
-
-    @property
-    def rounds_per_draw(self) -> float:
-        """Rounds after the burn-in, of all chains, for an effective draw of the worst agent."""
-        sizes = self.result.posterior.sizes
-        rounds = sizes["chain"] * sizes["draw"] * self.result.attrs["thin"]
-        return rounds / self.effective_draws
-
-
 def run(output: Path | None = None, *, quick: bool = False, progress: bool | None = None) -> None:
     """Compare all data sets and print the table; save it and a figure in the folder `output`."""
-    from starlings.research.accuracy.report import display_table, save
-
     check_installed("arviz", "blackjax", "lifelines", "matplotlib", "statsmodels", extra=EXTRA)
     console = Console()
     if output is not None:
