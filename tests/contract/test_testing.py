@@ -180,6 +180,13 @@ class NoisyAgent(Plain):
         return state.position * jnp.where(agent.index == 0, np.sqrt(1.1), 1.0)
 
 
+class NoisyAgents(Plain):
+    """The draws of all agents have variances that are 3 % too large."""
+
+    def draw(self, agent, state, upcoming):
+        return state.position * np.sqrt(1.03)
+
+
 class TooFlat(Plain):
     """Gradients that are 10 % too small."""
 
@@ -192,6 +199,7 @@ class TooFlat(Plain):
 @st.theory.register_law(Plain)
 @st.theory.register_law(TooNoisy)
 @st.theory.register_law(NoisyAgent)
+@st.theory.register_law(NoisyAgents)
 @st.theory.register_law(TooFlat)
 def plain_law(s, sampler):
     eta = float(sampler.step_size)
@@ -228,6 +236,7 @@ BROKEN = {
     SameNoise: (runs.draws_depend_on_the_seed_alone, "another seed has some of the same draws"),
     Deaf: (runs.agents_only_read_their_inbox, "`step` has to use its inbox"),
     NoisyAgent: (runs.draws_have_the_registered_law, "standard errors from the registered law"),
+    NoisyAgents: (runs.draws_have_the_registered_law, "standard errors from the registered law"),
     TooFlat: (runs.draws_have_the_registered_law, "standard errors from the registered law"),
     TooNoisy: (runs.draws_have_the_registered_law, "standard errors from the registered law"),
 }

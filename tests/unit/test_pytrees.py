@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pydoc
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -113,3 +114,8 @@ def test_choices_are_structure_and_numbers_are_leaves():
     assert (float(doubled.rate), doubled.law) == (3.0, "b")
     paths = [str(path) for (path,), _ in jax.tree_util.tree_leaves_with_path(Rule(1.0))]
     assert paths == [".rate"]
+
+
+def test_help_explains_a_field_that_selects_code():
+    assert "selects code" in pydoc.render_doc(st.choice)
+    assert "partial" not in pydoc.render_doc(st.choice)
