@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 
-TRIED = {(0, 3): "JAX 0.10.2"}
+TRIED = {(0, 3): "JAX 0.10.2", (0, 5): "JAX 0.12.0"}
 """Versions (major, minor) of XLA's interface with which the structures below were tried, and the
 versions of JAX that had them."""
 ITEM_BYTES = {11: 4, 12: 8}
