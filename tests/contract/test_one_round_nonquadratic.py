@@ -26,6 +26,7 @@ from tests.contract.test_one_round import (
     spare_noises,
 )
 from tests.problems import flat, irregular_graph
+from tests.quick import quick_cases
 
 AGENTS, DIM, RHO = 6, 2, 1.7
 PULLS = 2 * RHO * np.array(DEGREES)
@@ -145,7 +146,9 @@ def positive_root(hessian):
     return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
-in_both_coordinates = pytest.mark.parametrize("coordinates", ["own", "tilted"])
+in_both_coordinates = pytest.mark.parametrize(
+    "coordinates", quick_cases(["own", "tilted"], ["tilted"])
+)
 
 
 @in_both_coordinates

@@ -49,6 +49,17 @@ SAMPLERS = {
     "dula coherent": st.DULA(step_size=0.002, consensus_step=0.1, noise="coherent"),
 }
 
+QUICK_SAMPLERS = (
+    "dadmms private half",
+    "dadmms coherent half",
+    "dadmms curvature",
+    "midpoint",
+    "dsgld private",
+    "dsghmc coherent",
+    "dula private",
+)
+"""Samplers that the quick suite simulates."""
+
 
 def simulate(problem, network, sampler, rounds, chains=CHAINS, burn_in=0):
     """Positions (round, chain, agent, dim) from x_i ~ N(0, I)."""
@@ -76,7 +87,7 @@ def z_scores(draws, moments):
 
 
 @pytest.mark.parametrize("graph", quick_cases(GRAPHS, QUICK_GRAPHS))
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", quick_cases(SAMPLERS, QUICK_SAMPLERS))
 def test_simulation_has_the_exact_law(graph, sampler):
     network, problem = GRAPHS[graph], paper_problem(6)
     draws = simulate(problem, network, SAMPLERS[sampler], rounds=12)

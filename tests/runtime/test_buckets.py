@@ -52,11 +52,10 @@ SAMPLERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "dim"),
-    [(SAMPLERS[4], 3)]
-    + [pytest.param(s, 3, marks=pytest.mark.slow) for s in SAMPLERS if s is not SAMPLERS[4]]
-    + [pytest.param(sampler, 12, marks=pytest.mark.slow) for sampler in SAMPLERS[1:3]],
+    [(sampler, 3) for sampler in SAMPLERS] + [(sampler, 12) for sampler in SAMPLERS[1:3]],
     ids=str,
 )
 def test_draws_are_the_same_with_and_without_groups(sampler, dim, monkeypatch):

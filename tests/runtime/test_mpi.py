@@ -59,7 +59,8 @@ def test_an_unknown_version_of_xla_has_the_same_draws_by_callbacks(tmp_path):
         assert_same(found[f"{kind} {sampler} {graph}"], wanted.posterior["beta"].values)
 
 
-@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 3])
 def test_the_communicator_keeps_the_contract(tmp_path, processes):
     done = job(processes, "communicator", tmp_path)
     assert done.returncode == 0, done.stderr

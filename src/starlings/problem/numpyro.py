@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,6 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer import init_to_uniform
 
-from starlings.problem import Problem
 from starlings.problem.model_checks import check_likelihood, check_prior
 from starlings.problem.parameters import Parameter, Parameters
 from starlings.problem.report import Report, Values
@@ -39,20 +38,41 @@ NUM_TRIALS = 3
 """Number of random parameter values at which deterministic sites are compared on different rows."""
 
 
-def problem_from_numpyro(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> Problem:
-    """The problem of a NumPyro model on the rows of every agent; see `Problem.from_numpyro`."""
+class ModelParts(NamedTuple):
+    """What a problem is made of, read off a NumPyro model."""
+
+    log_likelihoods: Callable[..., jax.Array]
+    """Eq. (1), of many rows at once."""
+    log_prior: Callable[..., jax.Array]
+    """Eq. (2)."""
+    parameters: Parameters
+    shards: Mapping[str, Rows]
+    report: Report | None
+    """The deterministic sites that do not depend on the rows; None if there are none."""
+    name: str
+
+
+def read_model(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> ModelParts:
+    """The parts of a problem from a NumPyro model and the rows of every agent."""
     checked = check_shards(shards)
     first = next(iter(checked.values()))
     sites = _sampled(_trace(model, first))
     blocks = _parameters(sites)
     _check_sites(model, checked, sites)
     split = SplitDensity(model, Parameters(blocks), {c: v[:1] for c, v in first.items()})
-    problem = Problem.from_flat(split.log_likelihoods, split.log_prior, split.parameters, checked)
-    check_likelihood(split.log_likelihoods, problem.dim, first, blocks)
-    check_prior(split.log_prior, problem.dim, blocks)
-    if names := _independent_of_rows(model, checked):
-        problem = problem.with_report(Report(lambda p: {**p, **split.deterministic(p, names)}))
-    return problem.with_description(kind="numpyro", model=getattr(model, "__name__", str(model)))
+    check_likelihood(split.log_likelihoods, split.parameters.dim, first, blocks)
+    check_prior(split.log_prior, split.parameters.dim, blocks)
+    report, names = None, _independent_of_rows(model, checked)
+    if names:
+        report = Report(lambda p: {**p, **split.deterministic(p, names)})
+    return ModelParts(
+        split.log_likelihoods,
+        split.log_prior,
+        split.parameters,
+        checked,
+        report,
+        name=getattr(model, "__name__", str(model)),
+    )
 
 
 def _parameters(sites: Sites) -> dict[str, Parameter]:

@@ -129,9 +129,14 @@ class Problem(ProblemFields):
         Every array argument has one entry per row, and every observed site of the model one
         log-probability per row; latent sites may not grow with the rows.
         """
-        from starlings.problem.numpyro import problem_from_numpyro
+        from starlings.problem.numpyro import read_model
 
-        return problem_from_numpyro(model, shards)
+        found = read_model(model, shards)
+        densities = (found.log_likelihoods, found.log_prior)
+        problem = cls.from_flat(*densities, found.parameters, found.shards)
+        if found.report is not None:
+            problem = problem.with_report(found.report)
+        return problem.with_description(kind="numpyro", model=found.name)
 
     @classmethod
     def _of_fields(cls, **values: Any) -> Problem:

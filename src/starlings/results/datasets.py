@@ -32,14 +32,12 @@ class RunSettings:
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of a result, from which the run can be repeated."""
-        sampler: Any = self.sampler  # a dataclass, as all samplers are
-        settings = {f.name: getattr(sampler, f.name) for f in dataclasses.fields(sampler)}
         edges = [[str(a), str(b)] for a, b in self.network.graph.edges]
         return {
             "inference_library": "starlings",
             "inference_library_version": __version__,
-            "sampler": type(sampler).__name__,
-            "sampler_settings": json.dumps(settings, default=_plain),
+            "sampler": type(self.sampler).__name__,
+            "sampler_settings": json.dumps(self.sampler.settings(), default=_plain),
             "seed": self.seed,
             "precision": self.precision,
             "burn_in": self.schedule.burn_in,

@@ -39,7 +39,7 @@ UNFINISHED = re.compile(rf"(run\.json|.*-of-\d+\.npz)(\.[0-9a-f]+)?{re.escape(PA
 """Names of files that were being written when a process was killed."""
 NAME_DIGITS = 12
 """Digits of the numbers of rounds and draws in the names of files, so that names sort by number."""
-FORMAT = 2
+FORMAT = 3
 """Version of the files; a folder with another version cannot be resumed."""
 NUM_STATES = 2
 """Number of newest states that stay in the folder: the older one is for a damaged newest one."""

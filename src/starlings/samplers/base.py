@@ -11,8 +11,9 @@ to be written; everything else has a default that fits a sampler whose neighbour
 from __future__ import annotations
 
 import abc
+import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -113,6 +114,15 @@ class Sampler(abc.ABC):
     """The name of the field that is a step size, which has to be smaller if a run diverges."""
     pilot: ClassVar[PilotLength] = PilotLength(chains=16, cycles=750, draws=125)
     """The length of a pilot run, if the sampler is tuned."""
+
+    def settings(self) -> dict[str, Any]:
+        """The hyper-parameters by name: `type(self)(**self.settings())` is an equal sampler."""
+        own: Any = self  # every sampler is a dataclass, although this base class is not
+        return {field.name: getattr(own, field.name) for field in dataclasses.fields(own)}
+
+    def with_settings(self, **changes: Any) -> Self:
+        """This sampler with other values of some hyper-parameters."""
+        return type(self)(**{**self.settings(), **changes})
 
     @property
     def noises(self) -> tuple[str, ...]:

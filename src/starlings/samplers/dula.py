@@ -50,6 +50,10 @@ class Decay:
         """The step of round k, counted from 0."""
         return self.scale / (k + self.offset) ** self.exponent
 
+    def __float__(self) -> float:
+        """The step of round 0, the longest of all."""
+        return float(self.at(0))
+
 
 @pytree
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def one_trace_serves_all_settings(trial: Trial, sampler: Sampler) -> None:
             return super().step(*arguments)
 
     pytree(Counted)
-    fields = {field.name: vars(sampler)[field.name] for field in dataclasses.fields(sampler)}  # type: ignore[arg-type]
+    fields = sampler.settings()
     other = jax.tree.map(lambda leaf: 0.9 * leaf if isinstance(leaf, float) else leaf, fields)
     for settings, seed in ((fields, 1), (other, 2)):
         drawn(trial, Counted(**settings), draws=37, burn_in=23, thin=2, seed=seed)

@@ -10,7 +10,7 @@ add one with `register_law`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ import scipy.linalg
 from starlings.errors import NoLawError, StabilityError
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.samplers import Decay, Sampler
+from starlings.samplers import Sampler
 from starlings.theory.recursions import Law, Recursion
 
 LARGEST_CHECKED = 400
@@ -121,19 +121,22 @@ def register_law(kind: type[Sampler], function: LawFunction | None = None) -> An
     A sampler of your own that adds private noise of standard deviation 0.1 to half its position:
 
     >>> from dataclasses import dataclass
-    >>> from starlings.models import gaussian
+    >>> import starlings as st
     >>> from starlings.theory import Recursion
-    >>> @dataclass(frozen=True)
-    ... class Halving(Sampler):
-    ...     def init(self, agent, position):
-    ...         return position
+    >>> @st.pytree
+    ... @dataclass(frozen=True)
+    ... class Halving(st.Sampler):
+    ...     card = st.Card("Halving", "position x_i", 1, "does not use the rows", "an example")
+    ...     def init(self, agent, position, round):
+    ...         return st.PositionState(position)
     ...     def step(self, agent, state, inbox, round):
-    ...         return 0.5 * state + 0.1 * round.private_noise(state)
+    ...         x = 0.5 * state.position + 0.1 * round.private_noise(state.position)
+    ...         return st.PositionState(x), st.no_info(x)
     >>> @register_law(Halving)
     ... def halving_law(stacked, sampler):
     ...     T = 0.5 * stacked.private_noise
     ...     return Law.constant(stacked.shape, Recursion(T, 0 * stacked.b, 0.1 * np.eye(len(T))))
-    >>> exact = law(gaussian([[[1.0]], [[1.0]]]), Network.path(2), Halving())
+    >>> exact = law(st.models.gaussian([[[1.0]], [[1.0]]]), st.Network.path(2), Halving())
     >>> float(exact.stationary().covariance[0, 0].round(6))  # 0.1^2 / (1 - 0.5^2)
     0.013333
     """
@@ -219,12 +222,10 @@ def check_stability(
             return
     except NoLawError:
         return
-    step_size = vars(sampler)[field]
-    given = float(step_size.at(0) if isinstance(step_size, Decay) else step_size)
+    given = float(sampler.settings()[field])
 
     def at(value: float) -> Recursion:
-        changed = replace(sampler, **{field: value})  # type: ignore[type-var]
-        return _registered(stacked, changed).recursion(1)
+        return _registered(stacked, sampler.with_settings(**{field: value})).recursion(1)
 
     def is_stable(value: float) -> bool:
         return at(value).spectral_radius() < 1

@@ -85,11 +85,11 @@ class Tuning:
         """What all agents have in common, in types that JSON has, and what each has of its own."""
         own = {"tilt_slope": self.tilt_slope, "tilt_curvature": self.tilt_curvature}
         shared = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own}
-        settings = {"kind": type(self.sampler).__name__, **vars(self.sampler)}
+        sampler = {"kind": type(self.sampler).__name__, "settings": self.sampler.settings()}
         return {
             **shared,
             **self._coordinates(),
-            "sampler": settings,
+            "sampler": sampler,
             "sent": asdict(self.sent),
         }, own
 
@@ -102,13 +102,11 @@ class Tuning:
         `asked` is the class of samplers that was asked for; None if it was left to the ladder.
         """
         kinds = {kind.__name__: kind for kind in BUILT_IN.values()}
-        settings = dict(shared["sampler"])
-        kind = kinds[settings.pop("kind")] if asked is None else asked
-        settings.pop("kind", None)
+        kind = kinds[shared["sampler"]["kind"]] if asked is None else asked
         restored = {
             "centre": np.array(shared["centre"]),
             "scale": np.array(shared["scale"]),
-            "sampler": kind(**settings),
+            "sampler": kind(**shared["sampler"]["settings"]),
             "sent": Ledger(**shared["sent"]),
         }
         return cls(**{**shared, **own, **restored})
