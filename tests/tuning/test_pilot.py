@@ -143,6 +143,7 @@ def test_ctrl_c_ends_a_pilot(monkeypatch):
         pilots_of.refine(problem, tuning, network, seed=0)
 
 
+@pytest.mark.slow
 def test_a_pilot_keeps_the_step_that_was_asked_for():
     problem, network = long_tailed_problem(), st.Network.path(3)
     better = pilots_of.refine(problem, tune(problem, network, step=0.11), network, seed=0)
