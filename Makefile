@@ -11,7 +11,8 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/starlings demo --output output/demo
 
-# The quick suite: every kind of test, in under three minutes on two cores.
+# The quick suite: every kind of test, in a minute and a half on two cores. The first run compiles
+# everything, and takes twice as long.
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal $(TESTS)
 
