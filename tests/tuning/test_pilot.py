@@ -73,7 +73,7 @@ def test_a_pilot_finds_better_coordinates_for_long_tails():
 
 
 def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
-    """Levels and parents; the pilot; a flood of how many draws, their moments and some of them."""
+    """The pilot, and a flood of how many draws, their moments and some of them."""
     problem, network = unequal_linear_problem(), st.Network(irregular_graph())
     tuning = tune(problem, network)
     before = dataclasses.replace(tuning.sent)
@@ -81,13 +81,12 @@ def test_a_pilot_leaves_gaussian_coordinates_and_is_counted():
     assert after.pilots == 0
     np.testing.assert_array_equal(after.scale, tuning.scale)
     links, depth, dim = 14, 2, 3
-    setting_up, (chains, rounds, _) = network.size, st.DADMMS.pilot
-    assert after.sent.rounds - before.rounds == setting_up + rounds + depth
+    chains, rounds, _ = st.DADMMS.pilot
+    assert after.sent.rounds - before.rounds == rounds + depth
     pilot = rounds * chains * links
-    assert after.sent.messages - before.messages == setting_up * links + pilot + links
+    assert after.sent.messages - before.messages == pilot + links
     flooded = 1 + dim + dim**2 + CURVATURE_POINTS * dim
-    floats = setting_up * links + pilot * dim + links * flooded
-    assert after.sent.floats - before.floats == floats
+    assert after.sent.floats - before.floats == pilot * dim + links * flooded
     with jax.enable_x64(True):
         pilots = [pilots_of.pilot(problem, tuning, Gossip(network), seed) for seed in (0, 0, 1)]
     for one, same, other in zip(*(pilot[:-1] for pilot in pilots), strict=True):
@@ -196,9 +195,9 @@ def test_the_distance_of_agents_is_that_of_the_worst_and_counted():
         sent = gossip.ledger.floats
         apart = pilots_of.worst_disagreement(gossip, draws)
     assert apart == pytest.approx(0.2)
-    depth = 2
-    summed, heard = 2 * CURVATURE_POINTS * 4, 2 * depth
-    assert gossip.ledger.floats - sent == gossip.links * (summed + heard)
+    parents, links, rounds = 2, 4, 2
+    summed = (parents + links) * CURVATURE_POINTS * 4
+    assert gossip.ledger.floats - sent == summed + rounds * links
 
 
 @pytest.mark.slow

@@ -1,100 +1,22 @@
-"""Tuning without a coordinator: exact sums, the mode, the metric, the penalty, the draws."""
+"""Tuning without a coordinator: the mode, the metric, the penalty, the draws."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import jax
 import jax.numpy as jnp
-import networkx as nx
 import numpy as np
 import pytest
 
 import starlings as st
 from starlings.errors import TuningError
-from starlings.network.gossip import Gossip
 from starlings.solvers.pooled.mode import local_mode
 from starlings.theory import law
 from starlings.tuning import tune
 from starlings.tuning.tuner import STEP
 from tests.problems import irregular_graph, logistic_rows, paper_problem, unequal_linear_problem
 from tests.quick import quick_cases
-
-GRAPHS = {
-    "irregular": irregular_graph(),
-    "ring": nx.cycle_graph(7),
-    "star": nx.star_graph(5),
-    "path": nx.path_graph(6),
-    "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 3)),
-    "complete": nx.complete_graph(5),
-    "one agent": nx.path_graph(1),
-}
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_sums_are_right_and_the_same_in_every_bit(graph):
-    network = st.Network(GRAPHS[graph])
-    parts = np.random.default_rng(0).normal(size=(network.size, 4, 3)) * 10.0 ** np.arange(3)
-    with jax.enable_x64(True):
-        gossip = Gossip(network)
-        total = np.asarray(gossip.sum(jnp.asarray(parts)))
-    np.testing.assert_allclose(total[0], parts.sum(axis=0), rtol=1e-13, atol=1e-12)
-    assert all(np.array_equal(total[0], copy) for copy in total)
-    levels = nx.single_source_shortest_path_length(network.graph, network.nodes[0])
-    assert gossip.level.tolist() == [levels[node] for node in network.nodes]
-
-
-@pytest.mark.parametrize("graph", [*GRAPHS, "from the middle"])
-def test_everybody_hears_the_largest_wherever_it_is(graph):
-    """Also those at opposite ends of a network with agent 0 in its middle."""
-    middle = nx.Graph([(0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (5, 6)])
-    network = st.Network({**GRAPHS, "from the middle": middle}[graph])
-    values = np.random.default_rng(1).normal(size=(network.size, network.size))
-    values[np.diag_indices(network.size)] = 10.0 + np.arange(network.size)  # column k: agent k's
-    with jax.enable_x64(True):
-        gossip = Gossip(network)
-        before = dataclasses.replace(gossip.ledger)
-        heard = gossip.max(values)
-    np.testing.assert_array_equal(heard, np.tile(values.max(axis=0), (network.size, 1)))
-    levels = nx.single_source_shortest_path_length(network.graph, network.nodes[0])
-    rounds, links = 2 * max(levels.values()), 2 * network.num_edges
-    assert gossip.ledger.rounds - before.rounds == rounds
-    assert gossip.ledger.messages - before.messages == rounds * links
-    assert gossip.ledger.floats - before.floats == rounds * links * network.size
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_a_flood_brings_agent_0s_value_to_everybody(graph):
-    network = st.Network(GRAPHS[graph])
-    values = np.random.default_rng(1).normal(size=(network.size, 2, 3))
-    with jax.enable_x64(True):
-        flooded = Gossip(network).flood(values)
-    np.testing.assert_array_equal(flooded, np.broadcast_to(values[:1], values.shape))
-
-
-def test_the_ledger_counts_rounds_messages_and_floats():
-    network = st.Network.path(4)  # 3 levels, 6 directed links
-    with jax.enable_x64(True):
-        gossip = Gossip(network)
-        before = (gossip.ledger.rounds, gossip.ledger.messages, gossip.ledger.floats)
-        assert before == (3 + 1, 3 * 6 + 6, 3 * 6 + 6)
-        gossip.sum(jnp.ones((4, 5)))
-    after = (gossip.ledger.rounds, gossip.ledger.messages, gossip.ledger.floats)
-    assert np.subtract(after, before).tolist() == [6, 12, 60]
-
-
-@pytest.mark.parametrize("columns", [1, 32, 33, 512, 513])
-def test_sums_of_any_width(columns):
-    network = st.Network(irregular_graph())
-    parts = np.random.default_rng(columns).normal(size=(6, columns, 1))
-    with jax.enable_x64(True):
-        gossip = Gossip(network)
-        sent = gossip.ledger.floats
-        total = gossip.sum(parts)
-    assert total.shape == parts.shape
-    np.testing.assert_allclose(total[3], parts.sum(axis=0), rtol=1e-12, atol=1e-13)
-    assert gossip.ledger.floats - sent == 2 * gossip.links * columns
 
 
 @pytest.mark.parametrize("step", [0.055, 0.1, 0.02])
@@ -104,13 +26,6 @@ def test_a_step_that_is_wanted_is_long_enough(step, logistic_problem):
     tuning = tune(logistic_problem, network, step=step)
     assert isinstance(tuning.sampler, st.DADMMS)
     assert tuning.step == pytest.approx(step)
-
-
-def test_sums_need_edges():
-    with pytest.warns(UserWarning, match="will not agree"):
-        network = st.Network.no_edges(3)
-    with pytest.raises(ValueError, match=r"`network` must have edges.*: add edges"):
-        Gossip(network)
 
 
 def test_quadratic_problems_are_solved_in_one_newton_step():

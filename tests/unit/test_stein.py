@@ -241,10 +241,10 @@ def test_the_ledger_counts_all_that_is_sent():
     draws = normal_draws(mean, 1.0, draws=60)
     stein = check_stein_identities(problem, st.Network.path(4), draws, most_draws=100)
     assert stein.draws == 80  # every third of 4 x 60
-    # a path of 4 has 3 levels and 6 directed links; the levels take 4 rounds of 6 messages, and
-    # each of the four sums 6 rounds and 12 messages: of 6 and 4 floats, and twice of 80 x 3
-    assert (stein.rounds, stein.messages) == (4 + 4 * 6, 4 * 6 + 4 * 12)
-    assert stein.floats == 4 * 6 + 12 * (6 + 4 + 2 * 80 * 3)
+    # a path of 4 has a radius of 2, 3 links to parents and 6 directed links: each of the four sums
+    # takes 4 rounds and 9 messages, of 6 and 4 floats, and twice of 80 x 3
+    assert (stein.rounds, stein.messages) == (4 * 4, 4 * 9)
+    assert stein.floats == 9 * (6 + 4 + 2 * 80 * 3)
 
 
 def test_one_agent_alone_sends_nothing():

@@ -1,14 +1,15 @@
 """Exact sums and maxima over the whole network, by messages between neighbours, before a run.
 
-Agents are numbered, as their noise already needs. The level of an agent is its distance from agent
-0 in edges (any other agent would do), learnt by a flood:
+The root is the agent at the centre of the graph, and the level of an agent is its distance from
+the root in edges. Every process knows the whole graph, so that nobody has to ask for these. A sum
+climbs the levels to the root by the rules of `levels`, and the root's total floods back as it is,
+so that all agents have the same bits:
 
-    level_0 = 0,   level_i = 1 + min_j level_j   over the neighbours j of i                 (1)
+    rounds of a sum = 2 radius,   where the radius is the number of levels below the root   (1)
 
-A sum climbs the levels to agent 0 by the rules of `levels`, and agent 0's total floods back as it
-is, so that all agents have the same bits. Both ways take as many rounds as there are levels. This
-hides nothing from neighbours: an agent with no neighbour farther from agent 0 than itself sends
-shares of its own value.
+Where all agents are neighbours of each other, each sends its part to all others, and everybody adds
+the parts up in the same order: one round. This hides nothing from neighbours: an agent with no
+neighbour farther from the root than itself sends shares of its own value.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from starlings.network import Network
 from starlings.network.delivery import Wiring
+from starlings.network.hops import hops
 from starlings.network.levels import sent_share, with_received
 
 WIDTHS = (32, 512)
@@ -34,9 +36,14 @@ class Ledger:
 
     rounds: int = 0
     messages: int = 0
-    """Messages of all agents, one for each neighbour and round."""
+    """Messages of all agents, one for each neighbour that an agent sends to."""
     floats: int = 0
     """Numbers in those messages."""
+
+    @property
+    def bytes(self) -> int:
+        """The size of those numbers, of 8 bytes each."""
+        return 8 * self.floats
 
     def add(self, rounds: int, messages: int, floats_each: int) -> None:
         """Count rounds in which `messages` of `floats_each` numbers were sent in all."""
@@ -53,50 +60,79 @@ class Gossip:
     ledger: Ledger = field(default_factory=Ledger)
 
     def __post_init__(self) -> None:
-        if self.network.num_edges == 0 and self.network.size > 1:
+        network = self.network
+        if network.num_edges == 0 and network.size > 1:
             raise ValueError(
                 "`network` must have edges, got none, and no sum over its agents can be formed: "
                 "add edges that connect them."
             )
-        self.wiring = Wiring.of(self.network, np.float64)
-        self.links = int(self.network.degrees.sum())
-        self.level = self._flood_levels()
-        self.depth = self.network.depth
-        self.parents = self._count_parents()
+        self.wiring = Wiring.of(network, np.float64)
+        self.links = int(network.degrees.sum())
+        self.is_root = network.local == network.centre
+        levels = hops(network.adjacency, network.centre)
+        parents = _count_parents(network, levels)
+        self.level, self.parents = levels[network.local], parents[network.local]
+        self.upward_links = int(parents.sum())
+
+    @property
+    def rounds_per_sum(self) -> int:
+        """The number of rounds that one sum takes, eq. (1)."""
+        return self.network.radius if self.network.is_complete else 2 * self.network.radius  # (1)
+
+    @property
+    def speaker(self) -> int:
+        """The position of the root among the local agents; 0 in a process that does not hold it.
+
+        What a process computes from one agent and then floods, it computes from this one, so that
+        it does not matter which process holds which agents.
+        """
+        return int(self.is_root.argmax())
 
     def sum(self, parts: Any) -> np.ndarray:
         """The sum of `parts` (agent, ...) over the agents, as each agent knows it: (agent, ...)."""
-        flat = np.asarray(parts).reshape(len(parts), -1)
-        self.ledger.add(self.depth, self.links, flat.shape[1])
-        total = _climb(self.wiring, self.level, self.parents, self.depth, _widened(flat))
-        return self.flood(np.asarray(total)[:, : flat.shape[1]]).reshape(parts.shape)
+        flat, radius = _flat(parts), self.network.radius
+        if self.network.is_complete:
+            self.ledger.add(radius, self.links, flat.shape[1])
+            return self._at_all(flat.sum(axis=0), parts)
+        self.ledger.add(radius, self.upward_links, flat.shape[1])
+        total = _climb(self.wiring, self.level, self.parents, radius, _widened(flat))
+        return self.flood(np.asarray(total)[:, : flat.shape[1]]).reshape(np.shape(parts))
 
     def max(self, values: Any) -> np.ndarray:
         """The largest of `values` (agent, k) over the agents, entry by entry, at every agent.
 
-        The distance of two agents is at most twice the number of levels.
+        No two agents are farther from each other than a sum takes rounds.
         """
-        self.ledger.add(2 * self.depth, 2 * self.depth * self.links, values.shape[1])
-        return np.asarray(_largest(self.wiring, 2 * self.depth, np.asarray(values)))
+        rounds = self.rounds_per_sum
+        self.ledger.add(rounds, rounds * self.links, values.shape[1])
+        return np.asarray(_largest(self.wiring, rounds, np.asarray(values)))
 
     def flood(self, values: Any) -> np.ndarray:
-        """Agent 0's value at every agent."""
-        flat = np.asarray(values).reshape(len(values), -1)
-        self.ledger.add(self.depth, self.links, flat.shape[1])
-        flooded = _descend(self.wiring, self.level, self.depth, _widened(flat))
+        """The root's value at every agent."""
+        flat, radius = _flat(values), self.network.radius
+        if self.network.is_complete:
+            self.ledger.add(radius, self.network.size - 1, flat.shape[1])
+            return self._at_all(flat[self.is_root].sum(axis=0), values)
+        self.ledger.add(radius, self.links, flat.shape[1])
+        flooded = _descend(self.wiring, self.level, radius, _widened(flat))
         return np.asarray(flooded)[:, : flat.shape[1]].reshape(np.shape(values))
 
-    def _flood_levels(self) -> jax.Array:
-        """The levels, eq. (1), in N - 1 rounds: enough for any graph, whatever its diameter."""
-        rounds = self.network.size - 1
-        self.ledger.add(rounds, rounds * self.links, 1)
-        return _levels(self.wiring, self.network.local, rounds)
+    def _at_all(self, part: np.ndarray, like: Any) -> np.ndarray:
+        """The sum of all processes' parts at every local agent, in the shape of `like`."""
+        total = self.network.communicator.sum(part)
+        return np.tile(total, (len(like), 1)).reshape(np.shape(like))
 
-    def _count_parents(self) -> jax.Array:
-        """The number of each agent's parents, by one round in which all announce their levels."""
-        self.ledger.add(1, self.links, 1)
-        announced = np.asarray(self.level)[:, None] == np.arange(self.depth + 1)
-        return _announced_below(self.wiring, self.level, announced.astype(float))
+
+def _flat(values: Any) -> np.ndarray:
+    """One row of numbers for each local agent."""
+    return np.asarray(values).reshape(len(values), -1)
+
+
+def _count_parents(network: Network, levels: np.ndarray) -> np.ndarray:
+    """The number of neighbours of each agent that are one level nearer to the root."""
+    agents = np.repeat(np.arange(network.size), network.degrees)
+    is_parent = levels[network.adjacency.indices] < levels[agents]
+    return np.bincount(agents, is_parent, minlength=network.size).astype(int)
 
 
 def _widened(columns: np.ndarray) -> np.ndarray:
@@ -107,22 +143,6 @@ def _widened(columns: np.ndarray) -> np.ndarray:
     width = columns.shape[1]
     wanted = next((w for w in WIDTHS if w >= width), width)
     return np.pad(columns, ((0, 0), (0, wanted - width)))
-
-
-@jax.jit
-def _levels(wiring: Wiring, numbers: Any, rounds: Any) -> jax.Array:
-    def relax(_, level):
-        return jnp.minimum(level, 1 - wiring.deliver(-level).max)  # (1)
-
-    start = jnp.where(numbers[:, None] == 0, 0.0, jnp.inf)
-    return jax.lax.fori_loop(0, rounds, relax, start)[:, 0].astype(int)
-
-
-@jax.jit
-def _announced_below(wiring: Wiring, level: Any, announced: jax.Array) -> jax.Array:
-    """The number of neighbours of each agent that announce the level below its own."""
-    around = wiring.deliver(announced).sum
-    return around[jnp.arange(len(level)), level - 1]
 
 
 @jax.jit

@@ -1,14 +1,15 @@
-"""How a sum over the whole network is passed on to agent 0: the rules of one agent.
+"""How a sum over the whole network is passed on to one agent, the root: the rules of one agent.
 
-The level of an agent is its distance from agent 0, in edges. Its parents are its neighbours one
-level nearer to agent 0. Levels send in turn, the farthest first. When its level sends, an agent
+The level of an agent is its distance from the root, in edges. Its parents are its neighbours one
+level nearer to the root. Levels send in turn, the farthest first. When its level sends, an agent
 sends its part of the sum, in equal shares, to all its parents, so that nothing is lost or counted
 twice:
 
     sent_j = part_j / (number of j's parents)                                               (1)
     part_i = part_i + sum of sent_j over the neighbours j one level farther than i          (2)
 
-`Gossip` applies these rules before a run, and `ClimbingSum` in the rounds of a sampler.
+`Gossip` applies these rules before a run, with the root at the centre of the graph, and
+`ClimbingSum` in the rounds of a sampler, with agent 0 as root.
 """
 
 from __future__ import annotations

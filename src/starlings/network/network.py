@@ -24,6 +24,8 @@ import scipy.sparse
 
 from starlings.errors import DisconnectedNetworkWarning, check_count
 from starlings.network.communicator import Communicator, LocalCommunicator
+from starlings.network.graph_checks import check_graph, preview
+from starlings.network.hops import centre_of, hops
 
 
 class Network:
@@ -121,7 +123,25 @@ class Network:
     @cached_property
     def depth(self) -> int:
         """The number of rounds in which a flood from agent 0 reaches every agent."""
-        return max(nx.single_source_shortest_path_length(self.graph, self.nodes[0]).values())
+        return int(hops(self.adjacency, 0).max()) if self.num_edges else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all agents are neighbours of each other."""
+        return 2 * self.num_edges == self.size * (self.size - 1)
+
+    @cached_property
+    def centre(self) -> int:
+        """The number of the agent from which a flood reaches every agent soonest.
+
+        The smallest number if there are several; in large networks about in the middle.
+        """
+        return centre_of(self.adjacency)
+
+    @cached_property
+    def radius(self) -> int:
+        """The number of rounds in which a flood from the `centre` reaches every agent."""
+        return int(hops(self.adjacency, self.centre).max()) if self.num_edges else 0
 
     @property
     def laplacian(self) -> np.ndarray:
@@ -158,7 +178,7 @@ class Network:
         if len(sites) != self.size:
             raise ValueError(
                 f"`network` has {self.size} agents but the problem has {len(sites)} shards: "
-                f"agents {_preview(self.names)}, shards {_preview(sites)}. Give the network one "
+                f"agents {preview(self.names)}, shards {preview(sites)}. Give the network one "
                 f"agent for each shard, such as `Network.path({len(sites)})`."
             )
         if self.names == list(sites):
@@ -175,8 +195,8 @@ class Network:
         missing = sorted(set(sites) - set(self.names))
         unknown = sorted(set(self.names) - set(sites))
         raise ValueError(
-            f"`network` and the problem name different sites: {_preview(missing)} have data but no "
-            f"node, {_preview(unknown)} are nodes without data. Name the nodes after the sites, or "
+            f"`network` and the problem name different sites: {preview(missing)} have data but no "
+            f"node, {preview(unknown)} are nodes without data. Name the nodes after the sites, or "
             "number them 0..N-1 to match by position."
         )
 
@@ -253,49 +273,6 @@ def metropolis_weights(degrees: np.ndarray, neighbours: np.ndarray) -> np.ndarra
     return 1.0 / (1.0 + np.maximum(degrees, neighbours))  # (2)
 
 
-def check_graph(graph: nx.Graph) -> None:
-    """Refuse graphs on which the algorithms are not defined, naming the nodes that are wrong."""
-    if not isinstance(graph, nx.Graph):
-        raise TypeError(
-            f"`graph` must be a networkx graph, got {type(graph).__name__}; for a ring of 4 "
-            "agents write `Network.ring(4)`."
-        )
-    if graph.is_directed():
-        raise ValueError(
-            "`graph` is directed, but messages go both ways along an edge; "
-            "use `graph.to_undirected()`."
-        )
-    if graph.is_multigraph():
-        raise ValueError("`graph` has parallel edges; use `networkx.Graph(graph)`.")
-    if graph.number_of_nodes() == 0:
-        raise ValueError("`graph` has no nodes; a network needs at least one agent.")
-    loops = list(nx.nodes_with_selfloops(graph))
-    if loops:
-        raise ValueError(
-            f"`graph` has self-loops at {_preview(loops)}; an agent is not its own neighbour. "
-            "Remove them with `graph.remove_edges_from(networkx.selfloop_edges(graph))`."
-        )
-    if graph.number_of_edges() == 0:
-        return
-    isolated = list(nx.isolates(graph))
-    if isolated:
-        raise ValueError(
-            f"`graph` has isolated nodes {_preview(isolated)}: they would never hear from anybody. "
-            "Connect them or leave them out."
-        )
-    if not nx.is_connected(graph):
-        parts = [len(part) for part in nx.connected_components(graph)]
-        raise ValueError(
-            f"`graph` falls into {len(parts)} parts of sizes {_preview(parts)} that never exchange "
-            "a message; sample them as separate networks or add an edge between them."
-        )
-
-
 def _count(value: int, least: int, name: str = "size") -> int:
     check_count(least, **{name: value})
     return int(value)
-
-
-def _preview(items: Sequence[Any], most: int = 6) -> str:
-    shown = ", ".join(str(item) for item in items[:most])
-    return f"[{shown}{', ...' if len(items) > most else ''}]"

@@ -44,7 +44,7 @@ class SummedPotential(abc.ABC):
 
     @abc.abstractmethod
     def same_everywhere(self, value: np.ndarray) -> np.ndarray:
-        """The value as agent 0 has it, equal in every bit at all agents."""
+        """The value as one agent has it, equal in every bit at all agents."""
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """F at several points (point, dim)."""
@@ -82,7 +82,7 @@ class NetworkPotential(SummedPotential):
         return self.gossip.sum(parts)[0]
 
     def same_everywhere(self, value: np.ndarray) -> np.ndarray:
-        """The value of agent 0, after it has been broadcast to all agents."""
+        """The value of the root of the sums, after it has been broadcast to all agents."""
         return broadcast(self.gossip, value)
 
 
@@ -100,7 +100,7 @@ class LocalPotential(SummedPotential):
 
 
 def broadcast(gossip: Gossip, value: np.ndarray) -> np.ndarray:
-    """The value as agent 0 has it, sent from neighbour to neighbour until all agents have it."""
+    """The value as the root of the sums has it, passed on until all agents have it."""
     copies = np.broadcast_to(value, (len(gossip.network.local), *np.shape(value)))
     return gossip.flood(copies)[-1]
 

@@ -1,0 +1,52 @@
+"""Graphs on which the algorithms are not defined are refused, with the nodes that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import networkx as nx
+
+
+def check_graph(graph: nx.Graph) -> None:
+    """Refuse graphs on which the algorithms are not defined, naming the nodes that are wrong."""
+    if not isinstance(graph, nx.Graph):
+        raise TypeError(
+            f"`graph` must be a networkx graph, got {type(graph).__name__}; for a ring of 4 "
+            "agents write `Network.ring(4)`."
+        )
+    if graph.is_directed():
+        raise ValueError(
+            "`graph` is directed, but messages go both ways along an edge; "
+            "use `graph.to_undirected()`."
+        )
+    if graph.is_multigraph():
+        raise ValueError("`graph` has parallel edges; use `networkx.Graph(graph)`.")
+    if graph.number_of_nodes() == 0:
+        raise ValueError("`graph` has no nodes; a network needs at least one agent.")
+    loops = list(nx.nodes_with_selfloops(graph))
+    if loops:
+        raise ValueError(
+            f"`graph` has self-loops at {preview(loops)}; an agent is not its own neighbour. "
+            "Remove them with `graph.remove_edges_from(networkx.selfloop_edges(graph))`."
+        )
+    if graph.number_of_edges() == 0:
+        return
+    isolated = list(nx.isolates(graph))
+    if isolated:
+        raise ValueError(
+            f"`graph` has isolated nodes {preview(isolated)}: they would never hear from anybody. "
+            "Connect them or leave them out."
+        )
+    if not nx.is_connected(graph):
+        parts = [len(part) for part in nx.connected_components(graph)]
+        raise ValueError(
+            f"`graph` falls into {len(parts)} parts of sizes {preview(parts)} that never exchange "
+            "a message; sample them as separate networks or add an edge between them."
+        )
+
+
+def preview(items: Sequence[Any], most: int = 6) -> str:
+    """The first few items as text."""
+    shown = ", ".join(str(item) for item in items[:most])
+    return f"[{shown}{', ...' if len(items) > most else ''}]"
