@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from starlings.diagnostics.draws import as_half_chains
+from starlings.diagnostics.nested_rhat import recorded_superchains, rhat_name
 from starlings.diagnostics.reference import compare, sliced_w2
 from starlings.diagnostics.statistics import diagnostics_table
 from starlings.diagnostics.stein import Stein
@@ -37,11 +38,12 @@ def check(
             first index.
         stein: Stein's identities of these draws.
     """
-    table = diagnostics_table(posterior)
+    table, name = diagnostics_table(posterior), rhat_name(posterior.attrs)
     if reference is None:
-        return Check(table, None, predicted_w2, stein=stein)
+        return Check(table, None, predicted_w2, stein=stein, rhat_name=name)
     sliced = sliced_w2(posterior, reference, table["ess"].min())
-    return Check(table, compare(posterior, reference), predicted_w2, sliced, stein)
+    compared = compare(posterior, reference)
+    return Check(table, compared, predicted_w2, sliced, stein, rhat_name=name)
 
 
 def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +62,8 @@ def warn_if_untrustworthy(result: Any, stacklevel: int = 3) -> None:
 
     The check is quick: convergence is computed for one agent per entry, the one whose half-chains
     differ most. A single chain is checked as two halves. The convergence and agreement of runs with
-    fewer than `MIN_DRAWS_TO_WARN` draws a chain are not checked.
+    fewer than `MIN_DRAWS_TO_WARN` draws a chain are not checked, unless they are short on purpose:
+    unless they have recorded superchains (see `nested_rhat`).
     """
     problems = quick_check(result.posterior, result.attrs).problems
     if not problems:
@@ -73,7 +76,9 @@ def warn_if_untrustworthy(result: Any, stacklevel: int = 3) -> None:
 def quick_check(posterior: xr.Dataset, attrs: Mapping[str, Any]) -> Check:
     """Return the check behind `warn_if_untrustworthy`, with its wider limits."""
     table = pd.DataFrame()
-    if posterior.sizes["draw"] >= MIN_DRAWS_TO_WARN:
+    may_be_short = recorded_superchains(posterior.attrs) is not None
+    if may_be_short or posterior.sizes["draw"] >= MIN_DRAWS_TO_WARN:
         chains = posterior if posterior.sizes["chain"] > 1 else as_half_chains(posterior)
         table = diagnostics_table(chains, quick=True)
-    return Check(table, None, **recorded_evidence(attrs), limits=WARNING_LIMITS)
+    name = rhat_name(posterior.attrs)
+    return Check(table, None, **recorded_evidence(attrs), limits=WARNING_LIMITS, rhat_name=name)

@@ -2,7 +2,8 @@
 
 1. Convergence, of every agent and entry across the chains, by arviz-stats: rank-normalised split
    R-hat, and the effective sample sizes of the bulk and of the tails (Vehtari, Gelman, Simpson,
-   Carpenter and Bürkner 2021), and the Monte Carlo standard error of the mean.
+   Carpenter and Bürkner 2021), and the Monte Carlo standard error of the mean. Where the draws
+   have recorded superchains, R-hat is the nested one (see `nested_rhat`).
 2. Agreement between agents: with s the standard deviation of all draws of an entry, x_i the draws
    of agent i, and xbar the average of the agents at the same chain and draw,
 
@@ -30,6 +31,7 @@ from starlings.diagnostics.draws import (
     thinning_step,
 )
 from starlings.diagnostics.moments import HalfChainMoments
+from starlings.diagnostics.nested_rhat import nested_rhat, recorded_superchains
 
 TAILS = (0.05, 0.95)
 """The quantiles whose effective sample sizes are those of the tails; the smaller one counts."""
@@ -57,15 +59,22 @@ class Convergence(NamedTuple):
         return np.fmin(self.ess_bulk, self.ess_tail)
 
 
-def convergence(values: np.ndarray) -> Convergence:
-    """Compute the diagnostics of draws (chain, draw, agent, entry); unknown ones are NaN."""
+def convergence(values: np.ndarray, superchains: np.ndarray | None = None) -> Convergence:
+    """Compute the diagnostics of draws (chain, draw, agent, entry); unknown ones are NaN.
+
+    Args:
+        values: the draws.
+        superchains: for each chain the label of its superchain, for nested R-hat; None for the
+            rank-normalised split R-hat.
+    """
     from arviz_stats.base import array_stats  # a second of imports, which few programs need
 
     axes = {"chain_axis": 0, "draw_axis": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # draws that do not vary: 0 / 0 is NaN
+        is_nested = superchains is not None
         return Convergence(
-            array_stats.rhat(values, **axes),
+            nested_rhat(values, superchains) if is_nested else array_stats.rhat(values, **axes),
             array_stats.ess(values, method="bulk", **axes),
             array_stats.ess(values, method="tail", prob=TAILS, **axes),
             array_stats.mcse(values, method="mean", **axes),
@@ -83,7 +92,7 @@ def convergence_table(
         limits: how much is read into memory at once.
     """
     names, entries = posterior["agent"].values.astype(str), all_entries(posterior)
-    if quick:
+    if quick and posterior.sizes["draw"] > 1:  # a single draw has no halves
         agents = HalfChainMoments.read(posterior, limits).least_stationary_agents()[None]
         found = _of_one_agent_per_entry(posterior, agents[0], limits)
     else:
@@ -107,8 +116,10 @@ def convergence_table(
 def _of_all_agents(posterior: xr.Dataset, limits: ReadLimits) -> Convergence:
     """Compute the diagnostics of every agent and entry."""
     parts, step = [], thinning_step(posterior, MAX_DRAWS)
+    superchains = recorded_superchains(posterior.attrs)
     for some in split_along(posterior, "agent", limits.block_bytes * step):
-        found = [np.stack(convergence(values)) for values in entry_blocks(some, step, limits)]
+        blocks = entry_blocks(some, step, limits)
+        found = [np.stack(convergence(values, superchains)) for values in blocks]
         parts.append(np.concatenate(found, axis=-1))
     return Convergence(*np.concatenate(parts, axis=1))
 
@@ -118,13 +129,14 @@ def _of_one_agent_per_entry(
 ) -> Convergence:
     """Compute the diagnostics of entry k at `agents[k]`; the arrays have shape (1, entry)."""
     step = thinning_step(posterior, MAX_DRAWS_QUICK)
+    superchains = recorded_superchains(posterior.attrs)
     found = np.empty((len(Convergence._fields), 1, len(agents)))
     for agent in np.unique(agents):
         first = 0
         for values in entry_blocks(posterior.isel(agent=slice(agent, agent + 1)), step, limits):
             here = first + np.flatnonzero(agents[first : first + values.shape[-1]] == agent)
             if len(here) > 0:
-                found[..., here] = np.stack(convergence(values[..., here - first]))
+                found[..., here] = np.stack(convergence(values[..., here - first], superchains))
             first += values.shape[-1]
     return Convergence(*found)
 

@@ -63,6 +63,8 @@ class Check:
     """The values beyond which a number counts as a problem."""
     interrupted: str | None = None
     """How far an interrupted run came, such as "after 312 of 1000 draws"; None otherwise."""
+    rhat_name: str = "R-hat"
+    """What the column `rhat` of the table is: "R-hat" or "nested R-hat"."""
 
     @property
     def problems(self) -> list[str]:
@@ -97,11 +99,11 @@ class Check:
     def _converged(self) -> str:
         if "rhat" not in self.table:
             return "not checked"
+        rhat = f"{self.rhat_name} at most {self.table['rhat'].max():.3f}"
         bulk, tail = (self.table[column].min() for column in ("ess_bulk", "ess_tail"))
-        return (
-            f"R-hat at most {self.table['rhat'].max():.3f}, at least {bulk:,.0f} bulk and "
-            f"{tail:,.0f} tail effective draws per agent"
-        )
+        if np.isnan(bulk):
+            return f"{rhat}, an unknown number of effective draws"  # it needs four draws a chain
+        return f"{rhat}, at least {bulk:,.0f} bulk and {tail:,.0f} tail effective draws per agent"
 
     def _agreed(self) -> str:
         if "mean_range" not in self.table:
@@ -150,14 +152,14 @@ class Check:
         rhat = self.table["rhat"]
         if rhat.isna().any():
             return (
-                f"Convergence of {rhat.index[rhat.isna()][0]} is unknown: R-hat needs at least two "
-                "chains of four draws, and draws that vary. Ask for more `chains`."
+                f"Convergence of {rhat.index[rhat.isna()][0]} is unknown: {self.rhat_name} needs "
+                "at least two chains of four draws, and draws that vary. Ask for more `chains`."
             )
         if rhat.max() <= self.limits.rhat:
             return ""
         return (
-            f"Not converged: R-hat of {self._worst('rhat')} is {rhat.max():.3f}. Run longer, with "
-            "more `burn_in`, or with longer steps (a smaller `rho`)."
+            f"Not converged: {self.rhat_name} of {self._worst('rhat')} is {rhat.max():.3f}. Run "
+            "longer, with more `burn_in`, or with longer steps (a smaller `rho`)."
         )
 
     def _length(self) -> str:

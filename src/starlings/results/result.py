@@ -65,8 +65,9 @@ class Result:
 
         Columns, pooled over chains, draws and agents: `mean`, `sd`, and the quantiles `5%`, `50%`
         and `95%`. Columns for the worst agent: `mcse`, the Monte Carlo standard error of its mean;
-        `rhat`; and `ess_bulk` and `ess_tail`, effective sample sizes. `mean_range` is the largest
-        difference between the means of two agents, in sd.
+        `rhat`, which is nested R-hat where the run has recorded superchains; and `ess_bulk` and
+        `ess_tail`, effective sample sizes. `mean_range` is the largest difference between the means
+        of two agents, in sd.
 
         Printed, it is the table of `starlings show`; its numbers are not rounded.
 

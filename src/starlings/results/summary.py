@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from starlings.diagnostics.checking import recorded_evidence
+from starlings.diagnostics.nested_rhat import rhat_name
 from starlings.diagnostics.verdict import Check
 from starlings.results.groups import GROUPS
 from starlings.results.parameter_table import (
@@ -61,7 +62,8 @@ class Summary:
         """The verdict, from a subset of the agents if there are too many draws."""
         result = self.result.subset_of_agents(MAX_CHECKED_BYTES)
         table = bounded_diagnostics(result.posterior, self.max_series)
-        found = Check(table, None, **recorded_evidence(result.attrs))
+        name = rhat_name(result.attrs)
+        found = Check(table, None, **recorded_evidence(result.attrs), rhat_name=name)
         return dataclasses.replace(found, interrupted=self.result.interrupted)
 
     @cached_property
