@@ -37,6 +37,26 @@ class TuningError(RuntimeError):
     """The agents could not tune; for example they found no mode to centre the sampler on."""
 
 
+class CandidateError(RuntimeError):
+    """Weighted candidates cannot stand for the posterior, or differ between the sites."""
+
+
+class NoModeError(TuningError):
+    """No mode was found to centre a sampler on: there is none, or the search cannot reach it."""
+
+
+class PrivacyError(ValueError):
+    """What was asked for would tell neighbours more than totals, or breaks a guard rail."""
+
+
+class FixedPointError(PrivacyError):
+    """A number does not fit into the integers of a masked sum."""
+
+
+class MaskError(PrivacyError):
+    """The masks of a sum do not cancel: a site is missing, or a key is wrong."""
+
+
 class UnreadableFileError(ValueError):
     """A file cannot be used: it is damaged, cut short, of another version, or not ours."""
 
@@ -136,8 +156,7 @@ def refusing_old_names(function: Callable[Arguments, Returned]) -> Callable[Argu
 def in_one_line(error: BaseException) -> str:
     """Format an error for the command line: expected errors by text, others also by type."""
     text = " ".join(str(error).split())
-    if isinstance(
-        error, (ValueError, TypeError, OSError, ImportError, DivergenceError, TuningError)
-    ):
+    of_runs = (DivergenceError, TuningError, CandidateError)
+    if isinstance(error, (ValueError, TypeError, OSError, ImportError, *of_runs)):
         return f"Error: {text}"
     return f"Unexpected {type(error).__name__}: {text} (STARLINGS_DEBUG=1 shows where)"

@@ -8,8 +8,12 @@ so that all agents have the same bits:
     rounds of a sum = 2 radius,   where the radius is the number of levels below the root   (1)
 
 Where all agents are neighbours of each other, each sends its part to all others, and everybody adds
-the parts up in the same order: one round. This hides nothing from neighbours: an agent with no
-neighbour farther from the root than itself sends shares of its own value.
+the parts up in the same order: one round.
+
+This hides nothing from neighbours: an agent with no neighbour farther from the root than itself
+sends shares of its own value. With `masks` agents send integers that mean nothing by themselves
+(see `starlings.privacy.masks`): they are added exactly, in as many rounds, and only totals can be
+read.
 """
 
 from __future__ import annotations
@@ -21,13 +25,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.errors import PrivacyError
 from starlings.network import Network
 from starlings.network.delivery import Wiring
 from starlings.network.hops import hops
 from starlings.network.levels import sent_share, with_received
+from starlings.network.secrecy import SumMasks, check_budget
 
 WIDTHS = (32, 512)
 """Numbers of columns to which arrays are padded, so that a sum is compiled a few times only."""
+
+FARTHEST = 2.0**40
+"""Size from which on a number counts as infinite where sums are masked, see `Gossip.bounded`."""
+NUMBERS = "numbers"
+"""What numbers are called in the account of what leaves a site, where nothing else is said."""
 
 
 @dataclass
@@ -39,6 +50,8 @@ class Ledger:
     """Messages of all agents, one for each neighbour that an agent sends to."""
     floats: int = 0
     """Numbers in those messages."""
+    kinds: dict[str, int] = field(default_factory=dict)
+    """Numbers of its own that each agent put into sums, by what they are."""
 
     @property
     def bytes(self) -> int:
@@ -51,6 +64,14 @@ class Ledger:
         self.messages += messages
         self.floats += messages * floats_each
 
+    def note(self, what: str, numbers: int) -> None:
+        """Note that each agent has put so many numbers of its own into a sum."""
+        self.kinds[what] = self.kinds.get(what, 0) + numbers
+
+    def copy(self) -> Ledger:
+        """An equal count that goes on by itself."""
+        return Ledger(self.rounds, self.messages, self.floats, dict(self.kinds))
+
 
 @dataclass
 class Gossip:
@@ -58,6 +79,8 @@ class Gossip:
 
     network: Network
     ledger: Ledger = field(default_factory=Ledger)
+    masks: SumMasks | None = field(init=False)
+    """What hides all but totals; None if agents send their numbers as they are."""
 
     def __post_init__(self) -> None:
         network = self.network
@@ -66,6 +89,7 @@ class Gossip:
                 "`network` must have edges, got none, and no sum over its agents can be formed: "
                 "add edges that connect them."
             )
+        self.masks = None if network.secrecy is None else network.secrecy.sum_masks(network)
         self.wiring = Wiring.of(network, np.float64)
         self.links = int(network.degrees.sum())
         self.is_root = network.local == network.centre
@@ -73,6 +97,8 @@ class Gossip:
         parents = _count_parents(network, levels)
         self.level, self.parents = levels[network.local], parents[network.local]
         self.upward_links = int(parents.sum())
+        self.messages_by_agent = network.degrees + (0 if network.is_complete else parents)
+        """Messages that each agent of the network sends for one sum, (agent,)."""
 
     @property
     def rounds_per_sum(self) -> int:
@@ -88,22 +114,64 @@ class Gossip:
         """
         return int(self.is_root.argmax())
 
-    def sum(self, parts: Any) -> np.ndarray:
-        """The sum of `parts` (agent, ...) over the agents, as each agent knows it: (agent, ...)."""
+    def sum(self, parts: Any, what: str = NUMBERS) -> np.ndarray:
+        """The sum of `parts` (agent, ...) over the agents, as each agent knows it: (agent, ...).
+
+        `what` says what the numbers are, for the account of what leaves a site.
+        """
         flat, radius = _flat(parts), self.network.radius
+        self.ledger.note(what, flat.shape[1])
+        if self.masks is not None:
+            return self._masked_sum(flat).reshape(np.shape(parts))
         if self.network.is_complete:
             self.ledger.add(radius, self.links, flat.shape[1])
-            return self._at_all(flat.sum(axis=0), parts)
+            with np.errstate(invalid="ignore"):  # parts that are not finite have such a sum
+                return self._at_all(flat.sum(axis=0), parts)
         self.ledger.add(radius, self.upward_links, flat.shape[1])
         total = _climb(self.wiring, self.level, self.parents, radius, _widened(flat))
         return self.flood(np.asarray(total)[:, : flat.shape[1]]).reshape(np.shape(parts))
 
-    def max(self, values: Any) -> np.ndarray:
+    def bounded(self, parts: Any) -> np.ndarray:
+        """Numbers for a sum, where those that masks cannot hold are infinite.
+
+        For values at points that may be far from all that is probable. Elsewhere numbers that are
+        too large are an error.
+        """
+        parts = np.asarray(parts)
+        if self.masks is None:
+            return parts
+        return np.where(np.abs(parts) < FARTHEST, parts, np.inf)
+
+    def _masked_sum(self, flat: np.ndarray) -> np.ndarray:
+        """The sum of numbers (agent, k), of which nobody learns more than the total.
+
+        Integers are added exactly, so that it does not matter who adds what first.
+        """
+        assert self.masks is not None
+        assert self.network.secrecy is not None
+        check_budget(self.ledger.rounds + self.rounds_per_sum, self.network.secrecy.most_rounds)
+        words = 2 * (flat.shape[1] + 1)  # 16 bytes for each number, and for one that checks them
+        self.ledger.add(self.rounds_per_sum, int(self.messages_by_agent.sum()), words)
+        sent = self.masks.masked(flat).sum(axis=0)
+        total = self.masks.opened(self.network.communicator.sum(sent))
+        return np.tile(total, (len(flat), 1))
+
+    def largest(self, values: Any, what: str = NUMBERS) -> np.ndarray:
+        """The largest of `values` (agent, k), which are not negative; at least that, if masked.
+
+        Where sums are masked the total stands for the largest, since a maximum cannot be masked.
+        """
+        return self.max(values, what) if self.masks is None else self.sum(values, what)
+
+    def max(self, values: Any, what: str = NUMBERS) -> np.ndarray:
         """The largest of `values` (agent, k) over the agents, entry by entry, at every agent.
 
         No two agents are farther from each other than a sum takes rounds.
         """
+        if self.masks is not None:
+            raise PrivacyError("a maximum over the agents shows the value of one of them.")
         rounds = self.rounds_per_sum
+        self.ledger.note(what, values.shape[1])
         self.ledger.add(rounds, rounds * self.links, values.shape[1])
         return np.asarray(_largest(self.wiring, rounds, np.asarray(values)))
 

@@ -26,6 +26,7 @@ from starlings.errors import DisconnectedNetworkWarning, check_count
 from starlings.network.communicator import Communicator, LocalCommunicator
 from starlings.network.graph_checks import check_graph, preview
 from starlings.network.hops import centre_of, hops
+from starlings.network.secrecy import Secrecy
 
 
 class Network:
@@ -46,6 +47,7 @@ class Network:
         check_graph(graph)
         self.graph = nx.freeze(nx.Graph(graph))
         self.communicator: Communicator = LocalCommunicator()
+        self.secrecy: Secrecy | None = None
         self.nodes: list[Any] = list(graph.nodes)
         self.names: list[str] = [str(node) for node in self.nodes]
         if len(set(self.names)) < len(self.names):
@@ -95,6 +97,16 @@ class Network:
         """
         seen = copy.copy(self)
         seen.local, seen.communicator = np.asarray(local), communicator
+        return seen
+
+    def masked(self, secrecy: Secrecy) -> Network:
+        """This network with messages of which nobody learns anything but totals.
+
+        Args:
+            secrecy: the keys of the local sites, see `starlings.privacy.secrecy.Secrecy.agreed`.
+        """
+        seen = copy.copy(self)
+        seen.secrecy = secrecy
         return seen
 
     @cached_property
@@ -183,9 +195,9 @@ class Network:
             )
         if self.names == list(sites):
             return self
-        if self.is_distributed:
+        if self.is_distributed or self.secrecy is not None:
             raise ValueError(
-                "match a network to the sites before it is distributed over processes."
+                "match a network to the sites before it is distributed over processes or masked."
             )
         if set(self.names) == set(sites):
             by_name = dict(zip(self.names, self.nodes, strict=True))

@@ -9,7 +9,7 @@ D_i are the rows of the agent, and N is the number of agents.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -112,9 +112,38 @@ class Agent:
         weights = jnp.full(batch.shape, scale, z.dtype)
         return self._potential(z, rows, weights)
 
+    def row_log_likelihoods(self, z: jax.Array, rows: Rows) -> jax.Array:
+        """log p(r | z) of some rows, (row,)."""
+        x = z if self.frame is None else self.frame.to_original(z)
+        return self.log_likelihoods(x, rows)
+
+    def prior_potential(self, z: jax.Array) -> jax.Array:
+        """What f_i(z) has beside its rows: the agent's share of the prior, and its tilt."""
+        if self.frame is None:
+            return -self.prior_share * self.log_prior(z)
+        x = self.frame.to_original(z)
+        return -self.prior_share * self.log_prior(x) - self.frame.tilt(z)
+
+    @property
+    def knows_gradient(self) -> bool:
+        """Whether `gradient` needs no automatic differentiation of the rows' likelihood."""
+        return self.quadratic is not None or self.has_derivatives
+
     def _potential(self, z: jax.Array, rows: Rows, weights: jax.Array) -> jax.Array:
-        x, tilt = z, jnp.zeros((), z.dtype)
-        if self.frame is not None:
-            x, tilt = self.frame.to_original(z), self.frame.tilt(z)
-        log_likelihood = jnp.sum(weights * self.log_likelihoods(x, rows))
-        return -log_likelihood - self.prior_share * self.log_prior(x) - tilt  # (1)
+        log_likelihood = jnp.sum(weights * self.row_log_likelihoods(z, rows))
+        return -log_likelihood + self.prior_potential(z)  # (1)
+
+
+def sum_over(agents: Agent, function: Callable[[Agent], Any]) -> Any:
+    """The sum of function(agent) over stacked agents.
+
+    Coordinates and shares of the prior are the same for all agents. They are not stacked here, so
+    that what depends on nothing else is computed, and differentiated, once for all of them.
+    """
+    common: dict[str, Any] = {"prior_share": agents.prior_share[0]}
+    axes = replace(jax.tree.map(lambda _: 0, agents), prior_share=None)
+    if agents.frame is not None:
+        frame = agents.frame
+        common["frame"] = replace(frame, centre=frame.centre[0], scale=frame.scale[0])
+        axes = replace(axes, frame=replace(axes.frame, centre=None, scale=None))
+    return jax.vmap(function, in_axes=(axes,))(replace(agents, **common)).sum(axis=0)

@@ -74,16 +74,18 @@ class ProblemFields:
         """The number of rows of each site whose rows are here."""
         return np.array([count_rows(rows) for rows in self.shards.values()])
 
-    def provenance(self) -> dict[str, Any]:
-        """What the model and the data are, in values that JSON has."""
+    def provenance(self, with_rows: bool = True) -> dict[str, Any]:
+        """What the model and, unless they are left out, the rows are, in values that JSON has."""
         blocks = self.parameters.blocks.items()
         parameters = {
             name: {"shape": block.shape, "transform": type(block.bijection).__name__}
             for name, block in blocks
         }
-        rows = {site: count_rows(shard) for site, shard in self.shards.items()}
-        digests = {site: digest(shard) for site, shard in self.shards.items()}
-        return {"parameters": parameters, "rows": rows, "digests": digests, **self.description}
+        found: dict[str, Any] = {"parameters": parameters, **self.description}
+        if with_rows:
+            found["rows"] = {site: count_rows(shard) for site, shard in self.shards.items()}
+            found["digests"] = {site: digest(shard) for site, shard in self.shards.items()}
+        return found
 
     def constrain(self, z: Any) -> dict[str, np.ndarray]:
         """The named, constrained parameters at flat vectors z (..., dim)."""

@@ -6,6 +6,10 @@ draws it again:
     private noise of an agent    fold_in(fold_in(fold_in(root, chain), 1 + agent), round)   (1)
     noise that all agents share  fold_in(fold_in(fold_in(root, chain), 0), round)           (2)
 
+Random numbers outside the rounds, which all sites draw alike, have an address of their own kind:
+
+    the n-th number of a kind    fold_in(fold_in(root, 2^32 - 1 - kind), n)                 (3)
+
 Round 0 is the start; round k makes the k-th iterate. Each round k has two keys, folded in as the
 numbers 2 k for Gaussian noise and 2 k + 1 for everything else (minibatches, initial velocities).
 """
@@ -19,6 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.random._threefry import THREEFRY, folded
+
+KINDS = ("candidates", "resampling", "starts", "confirmation")
+"""The kinds of random numbers outside the rounds, eq. (3), in the order of their numbers."""
 
 
 class Drawn(NamedTuple):
@@ -91,3 +98,16 @@ def chain_keys(seed: int, chains: int, agents: Any) -> tuple[jax.Array, jax.Arra
         jax.random.wrap_key_data(jnp.asarray(words), impl=THREEFRY) for words in found
     )
     return private, shared
+
+
+def shared_words(seed: int, kind: str, count: int) -> np.ndarray:
+    """Random 64-bit words that all sites draw alike, eq. (3), (count,)."""
+    root = np.asarray(jax.random.key_data(jax.random.key(seed, impl=THREEFRY)))
+    key = folded(root, np.array([2**32 - 1 - KINDS.index(kind)]))[0]
+    pairs = folded(key, np.arange(count)).astype(np.uint64)  # (3)
+    return (pairs[:, 0] << np.uint64(32)) | pairs[:, 1]
+
+
+def shared_uniforms(seed: int, kind: str, count: int) -> np.ndarray:
+    """Uniform numbers between 0 and 1, both excluded, that all sites draw alike, (count,)."""
+    return ((shared_words(seed, kind, count) >> np.uint64(11)) + 0.5) * 2.0**-53

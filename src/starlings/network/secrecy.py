@@ -1,0 +1,48 @@
+"""What hides the messages of a network: implemented in `starlings.privacy`, used wherever sums are.
+
+A network that has one (see `Network.masked`) sends nothing but masked numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from starlings.errors import PrivacyError
+
+if TYPE_CHECKING:
+    from starlings.network.network import Network
+
+
+class SumMasks(Protocol):
+    """Makes what agents send for a sum unreadable, so that only the total can be read."""
+
+    def masked(self, parts: np.ndarray) -> np.ndarray:
+        """What the local agents send, (agent, limbs), for the sum of their numbers (agent, k)."""
+
+    def opened(self, total: np.ndarray) -> np.ndarray:
+        """The total (k,) of all agents' numbers, from the sum of what they sent (limbs,)."""
+
+
+class Secrecy(Protocol):
+    """Makes masks for every purpose."""
+
+    most_rounds: float
+    """Network rounds of one run, at most."""
+
+    def sum_masks(self, network: Network) -> SumMasks:
+        """Masks for sums over the whole network, which nobody else gets."""
+
+    def neighbourhood_masks(self, members: Sequence[str], receiver: str) -> SumMasks:
+        """Masks for the sums of what the neighbours of one site, the members, send to it."""
+
+
+def check_budget(rounds: int, most: float) -> None:
+    """Refuse more network rounds than a site allows."""
+    if rounds > most:
+        raise PrivacyError(
+            f"guard rail most_rounds: this run needs more than {most:,.0f} network rounds, which a "
+            "site allows. Ask for fewer `draws`, or another `method`."
+        )

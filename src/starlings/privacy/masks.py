@@ -1,0 +1,112 @@
+"""Masks: what sites add to their numbers so that nobody learns anything but the total.
+
+For the sum number t every pair of sites i < j derives the same random integers m_ij(t), a stream of
+ChaCha20 under the key of the pair; i adds them and j subtracts them, modulo 2^128:
+
+    y_i = n(v_i) + sum_{j > i} m_ij(t) - sum_{j < i} m_ji(t)                                (1)
+
+In sum_i y_i all masks cancel, exactly. Any set of y_i that lacks two sites' is uniformly random: it
+says nothing about the numbers of these two but their total.
+
+No stream is used twice: t counts the sums of one purpose, each purpose has keys of its own, and
+every start of a run is a new session (see `keys`). One further number, 1 at every site, tells
+whether all masks have cancelled: where a site is missing, or a key is wrong, the total is random,
+and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from starlings.errors import MaskError
+from starlings.privacy.fixed_point import LIMBS, Words, decoded, encoded, settled
+from starlings.privacy.keys import SiteKeys
+from starlings.system.extras import import_extra
+
+Streams = dict[bytes, np.ndarray]
+"""Streams of one sum by the key of their pair."""
+NONCE_BYTES = 12
+"""Bytes of the number of a sum in the stream's address; the block counter has 4 more."""
+
+
+@dataclass
+class SiteMasks:
+    """The masks of one site."""
+
+    keys: SiteKeys
+    sites: Sequence[str]
+    """The names of all sites, in an order that all of them know."""
+    purpose: str
+    """What the sums are for, by which their keys differ from others."""
+    pair_keys: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        others = (site for site in self.sites if site != self.keys.site)
+        self.pair_keys = {site: self.keys.pair_key(site, self.purpose) for site in others}
+
+    def of_sum(self, number: int, count: int, seen: Streams | None = None) -> np.ndarray:
+        """What this site adds to its `count` numbers in the sum of that number, eq. (1).
+
+        These are sums of limbs, (count, 4), of either sign. `seen` has streams that another local
+        site has made already, each of which is needed by the two sites of a pair only.
+        """
+        own, seen = self.sites.index(self.keys.site), {} if seen is None else seen
+        total = np.zeros((count, LIMBS), np.int64)
+        for site, key in self.pair_keys.items():
+            stream = seen.pop(key, None)
+            if stream is None:
+                stream = seen[key] = _stream(key, number, count)
+            if own < self.sites.index(site):
+                total += stream
+            else:
+                total -= stream
+        return total
+
+
+@dataclass
+class Masks:
+    """The masks of the local sites, and the number of the next sum."""
+
+    sites: Sequence[str]
+    """The names of all sites, in order."""
+    local: Mapping[str, SiteMasks]
+    next_sum: int = 0
+
+    @classmethod
+    def of(cls, sites: Sequence[str], keys: Mapping[str, SiteKeys], purpose: str) -> Masks:
+        """The masks of the sites that have these keys."""
+        return cls(sites, {site: SiteMasks(own, sites, purpose) for site, own in keys.items()})
+
+    def masked(self, parts: np.ndarray) -> np.ndarray:
+        """What the local sites send for one sum, (site, limbs), from their numbers (site, k)."""
+        number, self.next_sum = self.next_sum, self.next_sum + 1
+        checked = np.column_stack([parts, np.ones(len(parts))])
+        seen: Streams = {}
+        sent = [
+            settled(encoded(row, len(self.sites)).limbs() + masks.of_sum(number, len(row), seen))
+            for row, masks in zip(checked, self.local.values(), strict=True)
+        ]
+        return np.array(sent, float).reshape(len(parts), -1)  # (1)
+
+    def opened(self, total: np.ndarray) -> np.ndarray:
+        """The total (k,) of all sites' numbers, from the sum of what they sent (limbs,)."""
+        numbers = decoded(Words.from_limbs(total.reshape(-1, LIMBS)))
+        if numbers[-1] != len(self.sites):
+            raise MaskError(
+                "a masked sum cannot be read: the masks of the sites do not cancel. Either a site "
+                "is missing, or two sites do not have each other's public key, or they count sums "
+                "differently. Start all sites anew."
+            )
+        return numbers[:-1]
+
+
+def _stream(key: bytes, number: int, count: int) -> np.ndarray:
+    """Random integers of a pair of sites: the limbs (count, 4) of the sum of that number."""
+    ciphers = import_extra("cryptography.hazmat.primitives.ciphers", "a masked sum", "privacy")
+    nonce = bytes(4) + number.to_bytes(NONCE_BYTES, "little")
+    cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(key, nonce), mode=None)
+    stream = cipher.encryptor().update(bytes(4 * LIMBS * count))
+    return np.frombuffer(stream, "<u4").reshape(count, LIMBS)
