@@ -15,12 +15,14 @@ from starlings.network.gossip import Gossip
 from starlings.samplers import Metropolis, MidpointADMMS, UnitPosterior
 from starlings.samplers.metropolis import CANDIDATE_POINTS
 from starlings.solvers.pooled.directions import inverse_root
+from starlings.solvers.pooled.mode import DECREASE_TOLERANCE
 from starlings.solvers.pooled.potential import LARGEST_DENSE_HESSIAN
 from starlings.theory import law, regular_variances
 from starlings.tuning import ladder, tune
 from starlings.tuning.ladder import RUNGS, prediction
 from starlings.tuning.shares import even_shares, shared_points
 from starlings.tuning.tuner import STEP
+from starlings.tuning.tuning import NEGLIGIBLE_TILT
 from tests.problems import (
     irregular_graph,
     paper_problem,
@@ -133,11 +135,16 @@ def tuned_poisson():
 
 @pytest.mark.slow
 def test_tilts_keep_the_pooled_potential():
+    """But for what the search leaves of the gradient: a decrease of less than its tolerance."""
     problem, tuning = tuned_poisson()
     moved, pooled = tuning.problem(problem), problem.pooled()
+    slope, curvature = tuning.tilt_slope.sum(axis=0), tuning.tilt_curvature.sum(axis=0)
     for z in np.random.default_rng(0).normal(size=(5, 3)):
         apart = tuning.centre + tuning.scale @ z
-        assert moved.potential(z) == pytest.approx(pooled.potential(apart), rel=1e-10)
+        left = slope @ z + z @ curvature @ z / 2
+        assert moved.potential(z) + left == pytest.approx(pooled.potential(apart), rel=1e-12)
+    assert slope @ slope / 2 < DECREASE_TOLERANCE
+    assert np.abs(curvature).max() < NEGLIGIBLE_TILT
     assert np.abs(tuning.tilt_slope).max() > 0.5, "the agents were not alike before"
     assert np.abs(tuning.tilt_curvature).max() > 0.1
 
@@ -211,6 +218,12 @@ def test_two_agents_stand_for_a_large_network(network, rung, monkeypatch):
     own = predicted(network, rung)
     monkeypatch.setattr(ladder, "LARGEST_PREDICTED", 2)
     assert predicted(network, rung) == pytest.approx(own, rel=1e-7, abs=1e-7)
+
+
+@on_graphs
+def test_rounding_errors_do_not_decide_on_numbers_of_rounds(network):
+    """Half of 17 rounds is between two numbers of rounds, and five times 17 is one."""
+    assert predicted(network, "half-noise").rounds_per_draw == 1 + 2 / STEP
 
 
 def test_midpoint_needs_half_the_rounds():

@@ -39,6 +39,9 @@ SMALLEST_SHARE = 0.8
 """"auto" takes half-noise if the longest step eta at which proximal steps are safe is at least
 the smaller of SMALLEST_STEP (in units of the posterior's curvature) and SMALLEST_SHARE times the
 wanted step."""
+PACE_DIGITS = 6
+"""Decimal places of predicted rounds per draw: numbers of rounds follow from them, and rounding
+errors, other ones at every site, must not decide on these."""
 LARGEST_PREDICTED = 50
 """Number of agents up to which the exact law is computed agent by agent; above it a network of two
 agents replaces theirs."""
@@ -131,4 +134,4 @@ def _by_law(network: Network, sampler: Sampler) -> Prediction:
     exact = law(gaussian(network.shares[:, None, None]), network, sampler)
     worst = exact.stationary().worst_agent_w2(np.zeros(1), np.eye(1))
     rounds = max(float(exact.autocorrelation_rounds(i)[0]) for i in range(network.size))
-    return Prediction(worst, rounds)
+    return Prediction(worst, round(rounds, PACE_DIGITS))

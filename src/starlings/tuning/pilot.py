@@ -1,26 +1,24 @@
 """Pilot runs: is the Gaussian approximation at the mode right? If not, tune again from their draws.
 
-A pilot run in the tuned coordinates z should have mean 0 and covariance I. With n effective draws
-in d dimensions the eigenvalues of an empirical covariance S spread over (1 -+ sqrt(d/n))^2 by
-chance (Marchenko and Pastur), so the approximation counts as wrong if n is below both 2 d and
-`FEWEST_EFFECTIVE_DRAWS`, or an eigenvalue is outside
+A pilot run in the tuned coordinates z should have mean 0 and covariance I, within the limits of
+`moments`. New coordinates otherwise come from its draws, with mean and covariance S of n effective
+ones:
 
-    (1 - sqrt(d/n))^2 / TOLERATED_STRETCH,     (1 + sqrt(d/n))^2 TOLERATED_STRETCH          (1)
-
-or an entry of the mean is farther than `FARTHEST_MEAN` from 0. Where the metric is diagonal, S has
-only variances, and d is 1 in (1). New coordinates then come from
-
-    c <- c + L mean,     L <- L R,   R R' = (n S + m I) / (n + m),   m = PRIOR_DRAWS        (2)
+    c <- c + L mean,     L <- L R,   R R' = (n S + m I) / (n + m),   m = PRIOR_DRAWS        (1)
 
 and shares, penalty and sampler are chosen again. All agents use the estimates of agent 0, which are
 broadcast.
 
 Agents with shares of one Gaussian posterior move alike, so that their disagreement
 
-    max_{i,k} sqrt( mean over draws of (z_ik - mean_j z_jk)^2 )                             (3)
+    max_{i,k} sqrt( mean over draws of (z_ik - mean_j z_jk)^2 )                             (2)
 
 says how far the step is too long for what is not Gaussian: both this and the bias fall faster than
 the step. Above `LARGEST_DISAGREEMENT` the step is halved. The pilot's messages count as tuning.
+
+Where potentials are quadratic and the exact law of the sampler is known, there is nothing to find
+out. Where importance weights confirm the approximation (see `confirmation`), the pilot run is a
+short one, for the disagreement only.
 """
 
 from __future__ import annotations
@@ -39,26 +37,24 @@ from starlings.problem import Problem
 from starlings.problem.coordinates import frame, times
 from starlings.runtime import loop
 from starlings.runtime.recording import Schedule
-from starlings.samplers import Sampler
+from starlings.samplers import PilotLength, Sampler
 from starlings.solvers.pooled.potential import broadcast
 from starlings.system.progress import ProgressFactory, no_progress
+from starlings.tuning.confirmation import is_confirmed
 from starlings.tuning.ladder import RUNGS
+from starlings.tuning.moments import Moments, fit
 from starlings.tuning.shares import CURVATURE_POINTS
 from starlings.tuning.tuner import Coordinates, Goal, tuned_at
 from starlings.tuning.tuning import Tuning
 
-TOLERATED_STRETCH = 1.5
-"""Factor, beyond chance, by which a variance in tuned coordinates may differ from 1."""
-FARTHEST_MEAN = 0.4
-"""How far a mean may be from 0, in posterior sd, beyond three standard errors."""
-FEWEST_EFFECTIVE_DRAWS = 100
-"""Number of effective draws that is enough in any dimension; 2 d of them are enough too."""
 LARGEST_DISAGREEMENT = 0.08
-"""Disagreement of the agents, eq. (3), above which the step is halved, in posterior sd."""
+"""Disagreement of the agents, eq. (2), above which the step is halved, in posterior sd."""
 PRIOR_DRAWS = 10
-"""Weight of the old coordinates in eq. (2), in effective draws."""
+"""Weight of the old coordinates in eq. (1), in effective draws."""
 MAX_PILOTS = 6
 """Number of pilot runs after which the coordinates are taken as they are."""
+SHORT_PILOT = PilotLength(chains=64, cycles=200, draws=4)
+"""The length of a pilot run that only has to tell how far the agents are apart."""
 SMALLEST_ERROR = 1e-300
 """Smallest standard error of a mean that is divided by, in posterior sd."""
 
@@ -66,18 +62,19 @@ SMALLEST_ERROR = 1e-300
 class Pilot(NamedTuple):
     """Estimates from the draws of a pilot run, in the tuned coordinates."""
 
-    mean: np.ndarray
-    """The mean of agent 0's draws, (dim,)."""
-    covariance: np.ndarray
-    """Their covariance: a matrix, or the variances where the metric is diagonal."""
-    effective_draws: float
-    """Their effective sample size, of the coordinate in which it is least."""
+    moments: Moments
+    """Those of agent 0's draws."""
     points: np.ndarray
-    """A subset of them, (point, dim), which all agents know."""
+    """A subset of these draws, (point, dim), which all agents know."""
     rounds_per_draw: float
     """Rounds per effective draw."""
     disagreement: float
-    """The disagreement of the agents, eq. (3), in posterior sd."""
+    """The disagreement of the agents, eq. (2), in posterior sd."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the draws are consistent with N(0, I)."""
+        return fit(self.moments)
 
 
 def refine(
@@ -97,24 +94,28 @@ def refine(
         watch: reports the progress of the pilot runs.
     """
     network = network.matched_to(problem.sites)
+    if problem.is_quadratic and tuning.is_pace_known:
+        return tuning
     with jax.enable_x64(True):
-        gossip = Gossip(network, replace(tuning.sent))
+        gossip = Gossip(network, tuning.sent.copy())
+        is_gaussian = tuning.is_pace_known and is_confirmed(problem, tuning, gossip, seed)
         for attempt in range(MAX_PILOTS):
+            is_short = is_gaussian and tuning.is_pace_known
+            length = SHORT_PILOT if is_short else tuning.sampler.pilot
             try:
-                found = pilot(problem, tuning, gossip, seed + attempt, watch)
+                found = pilot(problem, tuning, gossip, seed + attempt, watch, length)
             except DivergenceError:
                 if tuning.exactness != "auto" or tuning.rung != "half-noise":
                     raise
                 here = Coordinates(tuning.centre, tuning.scale)
                 tuning = retuned(problem, tuning, gossip, here)
                 continue
-            if fits(found) and found.disagreement <= LARGEST_DISAGREEMENT:
+            is_fit = is_short or found.fits
+            if is_fit and found.disagreement <= LARGEST_DISAGREEMENT:
                 break
-            tuning = improved(problem, tuning, gossip, found)
-    rounds_per_draw = tuning.predicted_rounds_per_draw
-    if np.isnan(rounds_per_draw):
-        rounds_per_draw = found.rounds_per_draw
-    return replace(tuning, sent=gossip.ledger, predicted_rounds_per_draw=rounds_per_draw)
+            tuning = improved(problem, tuning, gossip, found, is_fit)
+    pace = tuning.predicted_rounds_per_draw if tuning.is_pace_known else found.rounds_per_draw
+    return replace(tuning, sent=gossip.ledger, predicted_rounds_per_draw=pace)
 
 
 def pilot(
@@ -123,31 +124,43 @@ def pilot(
     gossip: Gossip,
     seed: int,
     watch: ProgressFactory = no_progress,
+    length: PilotLength | None = None,
 ) -> Pilot:
-    """A short run of many chains from the centre, and what its draws say."""
-    positions = _pilot_draws(problem, tuning, gossip, seed, watch)
-    estimates = _estimates(np.moveaxis(positions[:, :, 0], 0, 1), tuning.scale.ndim == 1)
+    """A short run of many chains from the centre, and what its draws say.
+
+    By default the run has the length that the sampler asks for.
+    """
+    length = tuning.sampler.pilot if length is None else length
+    positions = _pilot_draws(problem, tuning, gossip, seed, watch, length)
+    shown = np.moveaxis(_shown_draws(gossip, positions), 0, 1)
+    estimates = _estimates(shown, tuning.scale.ndim == 1)
     count, mean, covariance, points = _broadcast_all(gossip, estimates)
-    length, schedule = tuning.sampler.pilot, pilot_schedule(tuning.sampler)
+    schedule = pilot_schedule(tuning.sampler, length)
     rounds_per_draw = length.chains * length.draws * schedule.thin / float(count)
     disagreement = 0.0  # where potentials are quadratic, or all agents move together
     if not (problem.is_quadratic or tuning.sampler.common_start):
         disagreement = worst_disagreement(gossip, positions.reshape(-1, *positions.shape[2:]))
-    return Pilot(mean, covariance, float(count), points, rounds_per_draw, disagreement)
+    moments = Moments(mean, covariance, float(count))
+    return Pilot(moments, points, rounds_per_draw, disagreement)
 
 
-def pilot_schedule(sampler: Sampler) -> Schedule:
+def pilot_schedule(sampler: Sampler, length: PilotLength) -> Schedule:
     """The rounds of a pilot run, whose first half is burn-in."""
-    half = sampler.pilot.cycles * sampler.cycle // 2
-    return Schedule(draws=sampler.pilot.draws, burn_in=half, thin=half // sampler.pilot.draws)
+    half = length.cycles * sampler.cycle // 2
+    return Schedule(draws=length.draws, burn_in=half, thin=half // length.draws)
 
 
 def _pilot_draws(
-    problem: Problem, tuning: Tuning, gossip: Gossip, seed: int, watch: ProgressFactory
+    problem: Problem,
+    tuning: Tuning,
+    gossip: Gossip,
+    seed: int,
+    watch: ProgressFactory,
+    length: PilotLength,
 ) -> np.ndarray:
     """Positions (draw, chain, agent, dim) of the local agents; what they send is counted."""
-    network, sampler, chains = gossip.network, tuning.sampler, tuning.sampler.pilot.chains
-    schedule = pilot_schedule(sampler)
+    network, sampler, chains = gossip.network, tuning.sampler, length.chains
+    schedule = pilot_schedule(sampler, length)
     agents = tuning.problem(problem).agents(network)
     start = jax.numpy.asarray(np.zeros((chains, len(network.local), problem.dim)))
     with watch(f"tuning, pilot run {tuning.pilots + 1}", schedule.num_rounds) as report:
@@ -157,6 +170,16 @@ def _pilot_draws(
     rounds = schedule.num_rounds
     gossip.ledger.add(rounds, rounds * gossip.links * chains, sampler.card.floats(problem.dim))
     return recording.joined().position
+
+
+def _shown_draws(gossip: Gossip, positions: np.ndarray) -> np.ndarray:
+    """The draws (draw, chain, dim) from which all agents learn: those of agent 0.
+
+    Where messages are masked no agent shows its own draws, and the average of all is taken.
+    """
+    if gossip.masks is None:
+        return positions[:, :, 0]
+    return gossip.sum(np.moveaxis(positions, 2, 0), "draws")[0] / gossip.network.size
 
 
 def _estimates(draws: np.ndarray, is_diagonal: bool) -> list[np.ndarray]:
@@ -182,40 +205,28 @@ def _broadcast_all(gossip: Gossip, values: list[np.ndarray]) -> list[np.ndarray]
 
 
 def worst_disagreement(gossip: Gossip, draws: np.ndarray) -> float:
-    """Eq. (3) from a subset of draws (draw, agent, dim): a sum and a maximum over the network."""
+    """Eq. (2) from a subset of draws (draw, agent, dim): a sum and a maximum over the network."""
     by_agent = np.moveaxis(_subset(draws), 1, 0)
-    average = gossip.sum(by_agent) / gossip.network.size
+    average = gossip.sum(by_agent, "draws") / gossip.network.size
     distances = np.sqrt(((by_agent - average) ** 2).mean(axis=1).max(axis=1))
-    return float(gossip.max(distances[:, None])[0, 0])
+    return float(gossip.largest(distances[:, None], "distance from the average")[0, 0])
 
 
-def fits(found: Pilot) -> bool:
-    """Whether the draws of a pilot run are consistent with N(0, I)."""
-    mean, covariance, count = found.mean, found.covariance, found.effective_draws
-    is_diagonal = covariance.ndim == 1
-    edge = np.sqrt((1 if is_diagonal else len(mean)) / count)
-    eigenvalues = np.sort(covariance) if is_diagonal else np.linalg.eigvalsh(covariance)
-    low, high = eigenvalues[[0, -1]]
-    least = max(1 - edge, 0) ** 2 / TOLERATED_STRETCH  # (1)
-    most = (1 + edge) ** 2 * TOLERATED_STRETCH
-    is_enough = count >= min(2 * len(mean), FEWEST_EFFECTIVE_DRAWS)
-    is_near = np.abs(mean).max() < FARTHEST_MEAN + 3 / np.sqrt(count)
-    return bool(is_enough and least < low and high < most and is_near)
-
-
-def improved(problem: Problem, tuning: Tuning, gossip: Gossip, found: Pilot) -> Tuning:
+def improved(
+    problem: Problem, tuning: Tuning, gossip: Gossip, found: Pilot, is_fit: bool
+) -> Tuning:
     """Half the step where agents disagree, and new coordinates where the draws do not fit."""
     if found.disagreement > LARGEST_DISAGREEMENT:
         tuning = replace(tuning, wanted_step=tuning.step / 2)
-    if not fits(found):
+    if not is_fit:
         return moved(problem, tuning, gossip, found)
     here = Coordinates(tuning.centre, tuning.scale, found.points)
     return retuned(problem, tuning, gossip, here)
 
 
 def moved(problem: Problem, tuning: Tuning, gossip: Gossip, found: Pilot) -> Tuning:
-    """Tuned again in coordinates that have the moments of a pilot run, eq. (2)."""
-    mean, covariance, count = found.mean, found.covariance, found.effective_draws
+    """Tuned again in coordinates that have the moments of a pilot run, eq. (1)."""
+    mean, covariance, count = found.moments
     is_diagonal = covariance.ndim == 1
     unit = np.ones(len(mean)) if is_diagonal else np.eye(len(mean))
     shrunk = (count * covariance + PRIOR_DRAWS * unit) / (count + PRIOR_DRAWS)

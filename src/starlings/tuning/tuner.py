@@ -34,9 +34,9 @@ from starlings.network import Network
 from starlings.network.gossip import Gossip
 from starlings.problem import Problem
 from starlings.samplers import Sampler, UnitPosterior
-from starlings.solvers.pooled.directions import flat_direction, inverse_root
+from starlings.solvers.pooled.directions import flat_direction
 from starlings.solvers.pooled.mode import default_starts, find_mode
-from starlings.solvers.pooled.potential import NetworkPotential, broadcast
+from starlings.solvers.pooled.potential import NetworkPotential
 from starlings.tuning.ladder import EXACTNESS, RUNGS, Rule, automatic_rung, prediction
 from starlings.tuning.shares import even_shares, shared_points, smallest_penalty
 from starlings.tuning.tuning import NEGLIGIBLE_TILT, Tuning
@@ -74,6 +74,9 @@ class Coordinates(NamedTuple):
     """L of eq. (1); a vector stands for a diagonal matrix."""
     points: np.ndarray | None = None
     """Points z (point, dim) that represent the posterior; None for points drawn from N(0, I)."""
+    is_at_mode: bool = False
+    """Whether the centre is the mode and the scale has the curvature there, so that the sums of all
+    agents' derivatives are known without asking them."""
 
 
 def tune(
@@ -105,15 +108,27 @@ def tune(
             "give a sampler with its settings instead."
         )
     with jax.enable_x64(True):
-        gossip = Gossip(network)
-        potential = NetworkPotential(problem.agents(network), gossip)
-        starts = default_starts(problem.dim) if start is None else [np.asarray(start, float)]
-        mode = find_mode(potential, starts, problem.point_as_text)
-        _refuse_flat(problem, mode.hessian)
-        scale = broadcast(gossip, inverse_root(mode.hessian))  # (1)
-        goal = Goal(exactness, sampler, step)
-        tuning = tuned_at(problem, gossip, Coordinates(mode.point, scale), goal)
-    return replace(tuning, newton_iterations=mode.iterations)
+        gossip, goal = Gossip(network), Goal(exactness, sampler, step)
+        return tuned_from(problem, gossip, *coordinates_at_mode(problem, gossip, start), goal)
+
+
+def tuned_from(
+    problem: Problem, gossip: Gossip, coordinates: Coordinates, iterations: int, goal: Goal
+) -> Tuning:
+    """What `tune` returns, from the coordinates at the mode and the iterations they took."""
+    with jax.enable_x64(True):
+        return replace(tuned_at(problem, gossip, coordinates, goal), newton_iterations=iterations)
+
+
+def coordinates_at_mode(
+    problem: Problem, gossip: Gossip, start: Any = None
+) -> tuple[Coordinates, int]:
+    """The coordinates of the Gaussian approximation at the mode, and the search's iterations."""
+    potential = NetworkPotential(problem.agents(gossip.network), gossip)
+    starts = default_starts(problem.dim) if start is None else [np.asarray(start, float)]
+    mode = find_mode(potential, starts, problem.point_as_text)
+    _refuse_flat(problem, mode.hessian)
+    return Coordinates(mode.point, mode.scale, is_at_mode=True), mode.iterations  # (1)
 
 
 def _refuse_flat(problem: Problem, hessian: np.ndarray) -> None:
@@ -132,12 +147,12 @@ def _refuse_flat(problem: Problem, hessian: np.ndarray) -> None:
 
 def tuned_at(problem: Problem, gossip: Gossip, coordinates: Coordinates, goal: Goal) -> Tuning:
     """The shares, the penalty and the sampler for coordinates that all agents have."""
-    network, (centre, scale, points) = gossip.network, coordinates
-    tilts = even_shares(gossip, problem.affine(centre, scale).agents(network))
+    network, (centre, scale, points, is_at_mode) = gossip.network, coordinates
+    tilts = even_shares(gossip, problem.affine(centre, scale).agents(network), is_at_mode)
     agents = problem.affine(centre, scale, *tilts, NEGLIGIBLE_TILT).agents(network)
-    floor = smallest_penalty(
-        gossip, agents, shared_points(problem.dim) if points is None else points
-    )
+    points = shared_points(problem.dim) if points is None else points
+    is_even = is_at_mode and problem.is_quadratic  # then every agent has a positive share
+    floor = 0.0 if is_even else smallest_penalty(gossip, agents, points)
     rho = max(1 / (4 * network.num_edges * goal.step), floor)  # (2)
     step = 1 / (4 * network.num_edges * rho)
     rule, unit = goal.rule(step), UnitPosterior(problem.dim, agents, gossip, step, rho)

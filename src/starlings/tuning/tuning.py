@@ -58,6 +58,11 @@ class Tuning:
         """Whether the rung is exact on any posterior, so that a run cannot diverge."""
         return self.rung in RUNGS and RUNGS[self.rung].is_exact
 
+    @property
+    def is_pace_known(self) -> bool:
+        """Whether rounds per effective draw are known, from the exact law or from a pilot run."""
+        return not np.isnan(self.predicted_rounds_per_draw)
+
     def problem(self, problem: Problem) -> Problem:
         """The posterior in coordinates of unit curvature, split among the agents by degree."""
         tilts = (self.tilt_slope, self.tilt_curvature)
@@ -77,7 +82,7 @@ class Tuning:
             text += f", chosen for a step of {self.step:.3g}"
         if not np.isnan(self.predicted_w2):
             text += f"; predicted for the worst agent W2 = {self.predicted_w2:.3f} sd"
-        if not np.isnan(self.predicted_rounds_per_draw):
+        if self.is_pace_known:
             text += f", {self.predicted_rounds_per_draw:.0f} rounds per effective draw"
         return text
 

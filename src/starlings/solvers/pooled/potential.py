@@ -15,12 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.network.gossip import Gossip
+from starlings.network.gossip import NUMBERS, Gossip
 from starlings.problem.agent import Agent
 
 LARGEST_DENSE_HESSIAN = 300
 """Number of parameters up to which the agents sum whole Hessians. Above it they sum diagonals: a
 matrix of d^2 numbers would be too much to send and to factorise."""
+
+MESSAGE_FLOATS = 8192
+"""Number of floats, about, of a message with derivatives at several points: 64 kB."""
+NUM_POINTS = (4, 16)
+"""The least and the largest number of points of such a message."""
 
 
 class Derivatives(NamedTuple):
@@ -28,8 +33,14 @@ class Derivatives(NamedTuple):
 
     value: Any
     gradient: np.ndarray
-    hessian: np.ndarray
-    """A matrix, or above `LARGEST_DENSE_HESSIAN` parameters the vector of its diagonal."""
+    hessian: Any
+    """A matrix, or above `LARGEST_DENSE_HESSIAN` parameters the vector of its diagonal; None where
+    it was not computed."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all these are finite, as far as they were computed."""
+        return all(np.isfinite(part).all() for part in self if part is not None)
 
 
 @dataclass(frozen=True)
@@ -39,8 +50,12 @@ class SummedPotential(abc.ABC):
     agents: Agent
 
     @abc.abstractmethod
-    def sum(self, parts: np.ndarray) -> np.ndarray:
+    def sum(self, parts: np.ndarray, what: str = NUMBERS) -> np.ndarray:
         """The sum over all agents of parts (agent, ...) of the local agents."""
+
+    def bounded(self, parts: np.ndarray) -> np.ndarray:
+        """The parts, with those that cannot be summed at far points made infinite."""
+        return parts
 
     @abc.abstractmethod
     def same_everywhere(self, value: np.ndarray) -> np.ndarray:
@@ -48,27 +63,44 @@ class SummedPotential(abc.ABC):
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """F at several points (point, dim)."""
-        return np.asarray(self.sum(values_at(self.agents, points)))
+        return np.asarray(self.sum(self.bounded(values_at(self.agents, points)), "potentials"))
 
-    def derivatives(self, point: np.ndarray) -> Derivatives:
-        """F, its gradient and its Hessian at a point."""
-        return self.total(derivatives_at(self.agents, point))
+    def derivatives(self, points: np.ndarray, may_be_far: bool = False) -> list[Derivatives]:
+        """F, its gradient and its Hessian at several points (point, dim), by one sum.
+
+        Above `LARGEST_DENSE_HESSIAN` parameters only the first point has a Hessian: its diagonal.
+        Points that `may_be_far` from the mode may have derivatives that cannot be summed, and are
+        infinite then.
+        """
+        own = derivatives_at_all(self.agents, points)
+        return self._summed(Derivatives(*map(self.bounded, own)) if may_be_far else own)
 
     def total(self, own: Derivatives) -> Derivatives:
-        """The sum over all agents of the derivatives of the local ones.
+        """The sum over all agents of the derivatives of the local ones at one point."""
+        return self._summed(Derivatives(*(np.expand_dims(part, 1) for part in own)))[0]
 
-        Hessians are sent as upper triangles.
-        """
-        dim, is_dense = own.gradient.shape[1], own.hessian.ndim == 3
+    def _summed(self, own: Derivatives) -> list[Derivatives]:
+        """The sum of derivatives (agent, point, ...); Hessians are sent as upper triangles."""
+        dim, is_dense = own.gradient.shape[2], own.hessian.ndim == 4
         upper = np.triu_indices(dim)
-        packed = own.hessian[:, *upper] if is_dense else own.hessian
-        total = np.asarray(self.sum(np.column_stack([own.value, own.gradient, packed])))
-        value, gradient, packed = float(total[0]), total[1 : 1 + dim], total[1 + dim :]
-        if not is_dense:
-            return Derivatives(value, gradient, packed)
-        hessian = np.zeros((dim, dim))
-        hessian[upper] = packed
-        return Derivatives(value, gradient, hessian + np.triu(hessian, 1).T)
+        parts = [own.value, own.gradient, own.hessian[:, :, *upper] if is_dense else own.hessian]
+        flat = [np.asarray(part).reshape(len(part), -1) for part in parts]
+        ends = np.cumsum([part.shape[1] for part in flat])[:-1]
+        total = np.split(np.asarray(self.sum(np.concatenate(flat, axis=1), "derivatives")), ends)
+        values, gradients, packed = (
+            of_all.reshape(part.shape[1:]) for of_all, part in zip(total, parts, strict=True)
+        )
+        hessians = [_symmetric(one, upper, dim) if is_dense else one for one in packed]
+        missing = [None] * (len(values) - len(hessians))
+        columns = (values.tolist(), gradients, hessians + missing)
+        return [Derivatives(*point) for point in zip(*columns, strict=True)]
+
+
+def _symmetric(packed: np.ndarray, upper: Any, dim: int) -> np.ndarray:
+    """The symmetric matrix of an upper triangle."""
+    matrix = np.zeros((dim, dim))
+    matrix[upper] = packed
+    return matrix + np.triu(matrix, 1).T
 
 
 @dataclass(frozen=True)
@@ -77,9 +109,13 @@ class NetworkPotential(SummedPotential):
 
     gossip: Gossip
 
-    def sum(self, parts: np.ndarray) -> np.ndarray:
+    def sum(self, parts: np.ndarray, what: str = NUMBERS) -> np.ndarray:
         """The sum over the network, as every agent has it."""
-        return self.gossip.sum(parts)[0]
+        return self.gossip.sum(parts, what)[0]
+
+    def bounded(self, parts: np.ndarray) -> np.ndarray:
+        """Those that masks cannot hold are infinite."""
+        return self.gossip.bounded(parts)
 
     def same_everywhere(self, value: np.ndarray) -> np.ndarray:
         """The value of the root of the sums, after it has been broadcast to all agents."""
@@ -90,9 +126,10 @@ class NetworkPotential(SummedPotential):
 class LocalPotential(SummedPotential):
     """Sums over agents that are all in this process; no messages."""
 
-    def sum(self, parts: np.ndarray) -> np.ndarray:
-        """The plain sum."""
-        return np.asarray(parts).sum(axis=0)
+    def sum(self, parts: np.ndarray, what: str = NUMBERS) -> np.ndarray:
+        """The plain sum; entries that are not finite at far points are left so."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(parts).sum(axis=0)
 
     def same_everywhere(self, value: np.ndarray) -> np.ndarray:
         """The value itself."""
@@ -117,6 +154,61 @@ def derivatives_at(agents: Agent, point: np.ndarray) -> Derivatives:
 @jax.jit
 def _derivatives_at(agents: Agent, point: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     return jax.vmap(lambda a: (a.potential(point), a.gradient(point), hessian_of(a, point)))(agents)
+
+
+def derivatives_at_all(agents: Agent, points: np.ndarray) -> Derivatives:
+    """Derivatives of every local agent at several points, (agent, point, ...).
+
+    Above `LARGEST_DENSE_HESSIAN` parameters the diagonal of the Hessian is that of the first point.
+    """
+    count, dim = points.shape
+    is_dense = dim <= LARGEST_DENSE_HESSIAN
+    if agents.quadratic is None:
+        padded = np.zeros((most_points(dim), dim))
+        padded[:count] = points
+        found = (_dense_at_all if is_dense else _diagonal_at_all)(agents, padded, count)
+        return Derivatives(*(np.asarray(part)[:, :count] for part in found))
+    each = [derivatives_at(agents, point) for point in points]
+    found = [np.stack(parts, axis=1) for parts in zip(*each, strict=True)]
+    values, gradients, hessians = found
+    return Derivatives(values, gradients, hessians if is_dense else hessians[:, :1])
+
+
+def most_points(dim: int) -> int:
+    """The largest number of points at which derivatives are summed in one message."""
+    hessian = dim * (dim + 1) // 2 if dim <= LARGEST_DENSE_HESSIAN else 0
+    return int(np.clip(MESSAGE_FLOATS // (1 + dim + hessian), *NUM_POINTS))
+
+
+@jax.jit
+def _dense_at_all(agents: Agent, points: Any, count: Any) -> Any:
+    return _for_points(lambda point: _derivatives_at(agents, point), points, count)
+
+
+@jax.jit
+def _diagonal_at_all(agents: Agent, points: Any, count: Any) -> Any:
+    def slopes(point):
+        return jax.vmap(lambda agent: (agent.potential(point), agent.gradient(point)))(agents)
+
+    diagonal = jax.vmap(lambda agent: hessian_of(agent, points[0]))(agents)
+    return *_for_points(slopes, points, count), diagonal[:, None]
+
+
+def _for_points(function: Any, points: Any, count: Any) -> Any:
+    """A function (agent, ...) of the first `count` points, as (agent, point, ...); 0 elsewhere.
+
+    One point after the other, which takes no more memory than one; compiled for every `count`.
+    """
+
+    def fill(k, found):
+        new = function(points[k])
+        return jax.tree.map(lambda every, one: every.at[:, k].set(one), found, new)
+
+    shapes = jax.eval_shape(function, points[0])
+    start = jax.tree.map(
+        lambda s: jnp.zeros((s.shape[0], len(points), *s.shape[1:]), s.dtype), shapes
+    )
+    return jax.lax.fori_loop(0, count, fill, start)
 
 
 def hessian_of(agent: Agent, point: jax.Array) -> jax.Array:
