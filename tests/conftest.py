@@ -11,6 +11,7 @@ from typing import Any
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".jax-cache"))
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA of JAX 0.9 logs every such program
 
 import pytest
 

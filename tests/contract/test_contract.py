@@ -18,6 +18,7 @@ SETTINGS = {
     "dadmms": {"rho": 2.0},
     "cadmm": {"rho": 2.0},
     "dsgld": {"step_size": 0.01},
+    "dpsgld": {"step_size": 0.01, "clip": 1.0, "noise_multiplier": 20.0, "secret": bytes(32)},
     "dsghmc": {"step_size": 0.05, "friction": 4.0},
     "dula": {"step_size": 0.001, "consensus_step": 0.1},
     "midpoint": {"rho": 2.0},
@@ -60,7 +61,7 @@ def variants():
             try:
                 sampler = cls(**SETTINGS[name], **option)
             except ValueError:  # other laws are D-ADMMS's alone, curvature's for its iterates
-                assert option["noise"] not in GRADIENT_NOISE
+                assert option["noise"] not in (("private",) if cls.is_private else GRADIENT_NOISE)
                 continue
             yield pytest.param(sampler, id=f"{name} {list(option.values())}")
 

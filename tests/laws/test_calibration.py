@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -16,10 +18,12 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import starlings as st
-from starlings.calibration import Calibration, NearlyIndependent, calibrate
+from starlings.calibration import BySums, Calibration, NearlyIndependent, calibrate, replications
 from starlings.calibration.figure import MOST_AGENTS, MOST_PARAMETERS, draw
+from starlings.calibration.replications import rank
+from starlings.calibration.study import _sampling, calibrate_study
 from starlings.cli import app
-from starlings.errors import TuningError
+from starlings.errors import CandidateError, TuningError
 from starlings.models import gaussian, simulate
 from starlings.runtime import loop
 from starlings.study.study import Study
@@ -250,14 +254,15 @@ def test_bad_input_is_refused():
         calibrate_mean(sample=lambda data, network, draws, seed: sample_mean()(data, network, 5, 0))
 
 
-def test_a_replication_that_fails_is_named_and_ends_the_run(tmp_path):
+@pytest.mark.parametrize("kind", [TuningError, CandidateError])
+def test_a_replication_that_fails_is_named_and_ends_the_run(kind, tmp_path):
     calls = []
 
     def sample(data, network, draws, seed):
         calls.append(None)
         if len(calls) > 3:
             time.sleep(0.01)
-            raise TuningError("no mode was found")
+            raise kind("no mode was found")
         return sample_mean()(data, network, draws, seed)
 
     with pytest.raises(st.DivergenceError, match=r"replication 3 of the calibration: no mode"):
@@ -340,6 +345,110 @@ def study(tmp_path, monkeypatch) -> Path:
 
 def starlings(*arguments: object):
     return CliRunner(env={"COLUMNS": "120"}).invoke(app, [str(one) for one in arguments])
+
+
+# How draws are made
+
+
+def with_run(study, lines="", sampler=""):
+    """The study with these lines in the section [run], and another section before it."""
+    before = STUDY.split("[run]")[0]
+    study.write_text(f"{before}{sampler}\n[run]\n{lines}\n", encoding="utf-8")
+    return study
+
+
+DADMMS = '[sampler]\nname = "dadmms"\nrho = 2.0'
+
+
+@pytest.mark.parametrize(
+    ("lines", "sampler", "thin", "found"),
+    [
+        ("", "", None, BySums()),
+        ('method = "auto"\nexactness = "auto"', "", None, BySums()),
+        ('method = "hmc"', "", None, BySums("hmc")),
+        ('method = "weights"\nprecision = "float32"', "", None, BySums("weights", "float32")),
+        ("burn_in = 40", "", None, NearlyIndependent(burn_in=40)),
+        ("thin = 3", "", None, NearlyIndependent()),
+        ("", "", 3, NearlyIndependent(thin=3)),
+        ('method = "dadmms"', "", None, NearlyIndependent()),
+        ('method = "midpoint"', "", 7, NearlyIndependent(thin=7, exactness="midpoint")),
+        ('exactness = "midpoint"', "", None, NearlyIndependent(exactness="midpoint")),
+        ("", DADMMS, None, NearlyIndependent(st.DADMMS(2.0))),
+        ("burn_in = 40", DADMMS, 3, NearlyIndependent(st.DADMMS(2.0), 3, 40)),
+    ],
+)
+def test_a_study_is_calibrated_as_it_draws(lines, sampler, thin, found, study):
+    assert _sampling(Study.read(with_run(study, lines, sampler)), thin) == found
+
+
+@pytest.mark.parametrize(
+    ("lines", "thin", "words"),
+    [
+        ('method = "hmc"\nburn_in = 5', None, "`burn_in` is for methods .* burn_in=5 .*'hmc'"),
+        ('method = "hmc"\nthin = 5', None, "`thin` is for methods that run in rounds; got thin=5"),
+        ('method = "weights"', 4, "`thin` is for methods .* got thin=4 and method='weights'"),
+        ("", 0, "`thin` must be a whole number of at least 1"),
+    ],
+)
+def test_lengths_in_rounds_are_refused_where_there_are_none(lines, thin, words, study):
+    with pytest.raises(ValueError, match=words):
+        calibrate_study(with_run(study, lines), thin=thin)
+
+
+@pytest.mark.parametrize(("draws", "asked"), [(7, 1000), (30, 1000), (2000, 2000)])
+def test_draws_of_all_chains_are_thinned_evenly(draws, asked, monkeypatch):
+    """The k-th of N draws, counted over the chains first, is number round((N - 1) k / (draws - 1)).
+
+    Of 3 chains with 1000 draws in each the number is 3 d + c.
+    """
+    numbers = 3 * np.arange(1000) + np.arange(3)[:, None]
+    values = numbers[:, :, None, None] + 0.25 * np.arange(2)[:, None] + 0.125 * np.arange(4)
+    variables = {"x": (("chain", "draw", "agent", "x_dim_0"), values)}
+    posterior = xr.Dataset(variables, {"agent": ["a", "b"], "x_dim_0": list("pqrs")})
+    calls = []
+
+    def sample(*arguments, **how):
+        calls.append((arguments, how))
+        return SimpleNamespace(posterior=posterior)
+
+    monkeypatch.setattr(replications, "run_sampler", sample)
+    found = BySums("hmc", "float32")("problem", "network", draws, 5)
+    how = {"method": "hmc", "precision": "float32", "seed": 5, "draws": asked}
+    assert calls == [(("problem", "network"), {**how, "progress": False, "check": False})]
+    assert found["x"].dims == ("chain", "draw", "agent", "x_dim_0")
+    assert dict(found.sizes) == {"chain": 1, "draw": draws, "agent": 2, "x_dim_0": 4}
+    kept = np.rint(np.linspace(0, 2999, draws))
+    np.testing.assert_array_equal(found["x"][0, :, 0, 0], kept)
+    np.testing.assert_array_equal(found["x"][0, :, 1, 3], kept + 0.25 + 3 * 0.125)
+    assert len(set(kept)) == draws
+    assert found["x_dim_0"].values.tolist() == list("pqrs")
+
+
+def test_a_study_is_calibrated_by_a_method_on_sums(study, tmp_path):
+    """Ranks by hand, from the draws of the first replication; another method has other ranks."""
+    how = {"replications": 3, "draws": 9, "progress": False}
+    found, folder = calibrate_study(with_run(study, 'method = "weights"'), tmp_path / "out", **how)
+    plan = Study.read(study)
+    problem = plan.make_problem()
+    network = plan.make_network(problem.sites)
+    rng = np.random.default_rng([0, 0])
+    truth, simulated = simulate(problem, rng)
+    drawn = BySums("weights")(simulated, network, 9, int(rng.integers(2**32)))
+    np.testing.assert_array_equal(found.ranks[0], rank(truth, drawn, 9))
+    with pytest.raises(ValueError, match="made with another method"):
+        calibrate_study(with_run(study, 'method = "hmc"'), folder, **how)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["auto", "weights-metropolis", "hmc"])
+def test_methods_on_sums_are_calibrated(method, study):
+    plan = Study.read(with_run(study))
+    problem = plan.make_problem()
+    network = plan.make_network(problem.sites)
+    found = calibrate(
+        partial(simulate, problem), network, BySums(method), replications=100, progress=False
+    )
+    assert found.ok, found.verdict
 
 
 @pytest.mark.slow

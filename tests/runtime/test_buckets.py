@@ -1,5 +1,7 @@
 """Groups of agents change what is computed, never what is drawn."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -84,6 +86,43 @@ def test_each_agent_meets_its_own_entry():
     np.testing.assert_array_equal(pairs[0], numbers)
     np.testing.assert_array_equal(pairs[1], SIZES)
     np.testing.assert_array_equal(pairs[2], numbers)
+
+
+@pytest.mark.parametrize("sizes", [SIZES, (5, 5, 5)])
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_sum_over_agents_is_that_of_their_own_values(sizes, is_moved):
+    """Also in coordinates with tilts, which differ from agent to agent and sum to zero."""
+    problem, rng = unequal_logistic(sizes), np.random.default_rng(1)
+    if is_moved:
+        tilts = rng.normal(size=(len(sizes), 3)), rng.normal(size=(len(sizes), 3, 3))
+        centred = (tilt - tilt.mean(axis=0) for tilt in tilts)
+        problem = problem.affine(rng.normal(size=3), np.diag([1.0, 2.0, 3.0]), *centred)
+    z = rng.normal(size=3)
+    with jax.enable_x64(True):
+        agents = grouped(problem.agents())
+        found = jax.value_and_grad(lambda q: agents.sum_over(lambda a: a.potential(q)))(z)
+        parts = agents.each(lambda agent: (agent.potential(z), agent.gradient(z)))
+    for total, part in zip(found, parts, strict=True):
+        np.testing.assert_allclose(total, np.asarray(part).sum(axis=0), rtol=1e-12)
+
+
+def test_what_agents_have_in_common_is_computed_once():
+    """The exponential of all coordinates is taken and differentiated once, not by every agent."""
+    problem = st.Problem(
+        lambda p, row: -row["y"] * jax.numpy.exp(p["x"]).sum(),
+        lambda p: -(p["x"] @ p["x"]),
+        {"x": st.Parameter((7,))},
+        [{"y": np.ones(2)} for _ in range(3)],
+    )
+    with jax.enable_x64(True):
+        agents = grouped(problem.affine(np.zeros(7), np.eye(7)).agents())
+        program = jax.make_jaxpr(
+            jax.grad(lambda q: agents.sum_over(lambda agent: agent.potential(q)))
+        )(np.zeros(7))
+    shapes = [
+        re.search(r"f64(\[.*\])", line)[1] for line in str(program).split("\n") if "= exp" in line
+    ]
+    assert shapes == ["[7]"]
 
 
 def test_lengths_are_rounded_up_by_an_eighth_at_most():

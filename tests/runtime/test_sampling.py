@@ -143,11 +143,11 @@ def test_lengths_that_are_left_to_us():
     how = {"draws": 2, "chains": 1, "check": False}
     given = st.sample(problem, network, st.DADMMS(2.0), **how).attrs
     assert (given["burn_in"], given["thin"]) == (500, 1)
-    tuned = st.sample(problem, network, **how).attrs
+    tuned = st.sample(problem, network, method="dadmms", **how).attrs
     predicted = json.loads(tuned["tuning"])["predicted_rounds_per_draw"]
     assert predicted == pytest.approx(1 + 2 / 0.125)
     assert (tuned["burn_in"], tuned["thin"]) == (500, round(predicted / 2))
-    exact = st.sample(problem, network, exactness="metropolis", **how).attrs
+    exact = st.sample(problem, network, method="metropolis", **how).attrs
     cycle, predicted = 2 * 3, json.loads(exact["tuning"])["predicted_rounds_per_draw"]
     assert exact["burn_in"] == 500 * cycle
     assert exact["thin"] % cycle == 0

@@ -160,11 +160,32 @@ def test_a_tuned_run_says_what_it_does_in_order(capsys):
         "tuning: mode and scale of the posterior ...",
         "tuning: mode and scale of the posterior: done in T.",
     ]
-    assert lines[3] == "tuning, pilot run 1: 750 rounds"
-    assert lines[4].startswith("tuning, pilot run 1: 750 of 750 rounds in T, disagreement ")
+    assert lines[3] == "tuning, pilot run 1: 200 rounds"
+    assert lines[4].startswith("tuning, pilot run 1: 200 of 200 rounds in T, disagreement ")
     assert lines[-3].startswith("tuned in ")
     assert lines[-2] == "sampling: 13 rounds"
     assert lines[-1].startswith("sampling: 13 of 13 rounds in T, disagreement ")
+
+
+def test_a_run_that_chooses_its_method_says_which_and_why(capsys):
+    st.sample(problem(), st.Network.path(3), draws=50, check=False, progress=True)
+    out, err = capsys.readouterr()
+    lines = [re.sub(r" in [\d.]+ s", " in T", line) for line in err.splitlines()]
+    assert out == ""
+    assert lines[0] == (
+        "5 rows at 3 sites, 1 parameter, 2 links; the agents choose the method; 200 effective draws"
+    )
+    mode, weights = (
+        "tuning: mode and scale of the posterior",
+        "weights: potentials of all sites at shared candidates",
+    )
+    assert lines[1:3] == [f"{mode} ...", f"{mode}: done in T."]
+    assert lines[3:-1] == [f"{weights} ...", f"{weights}: done in T."]
+    pattern = (
+        r"method 'weights': Pareto k-hat -?\d\.\d\d, \d+ of 512 candidates are effective; "
+        r"\d+ network rounds so far"
+    )
+    assert re.fullmatch(pattern, lines[-1])
 
 
 @pytest.mark.slow

@@ -113,9 +113,9 @@ def test_derived_quantities_are_listed(result):
 
 def test_the_run_and_the_verdict_are_told(result):
     text = Summary(result, FILE).as_text(200)
-    assert "DADMMS: 4 chains of 200 draws at 3 agents, 450 rounds, seed 7, starlings 1.2.3" in text
+    assert "DADMMS: 4 chains of 200 draws at 3 agents, seed 7, starlings 1.2.3" in text
+    assert "450 network rounds in all, and 57.6 kB sent by all agents together" in text
     assert "Disagreement 0.25" in text
-    assert "sent 100 to 300 messages and 2,400 to 7,200 bytes in each chain" in text
     assert "Draws saved to draws.nc" in text
     assert text.endswith(str(result.check()))
 
@@ -189,17 +189,21 @@ def test_json_has_all_numbers(result):
         assert first[name] == table[column]
     assert record["run"] == {
         "version": "1.2.3",
+        "method": None,
         "sampler": "DADMMS",
         "sampler_settings": {"rho": 5.0},
         "tuned": False,
         "agents": 3,
         "chains": 4,
         "draws": 200,
-        "rounds": 450,
+        "network_rounds": 450,
+        "bytes_sent": 57600,
         "burn_in": 50,
         "thin": 2,
         "seed": 7,
         "precision": "float64",
+        "privacy": None,
+        "disclosed": None,
         "disagreement": 0.25,
         "messages": {"least": 100, "most": 300},
         "bytes": {"least": 2400, "most": 7200},

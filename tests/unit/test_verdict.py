@@ -61,7 +61,7 @@ def result_of(posterior, **notes):
 
 
 def test_good_draws_pass():
-    answer = check(normal_draws(), 0.02, exact_reference(), stein_of())
+    answer = check(normal_draws(), exact_reference(), predicted_w2=0.02, stein=stein_of())
     assert answer.ok, str(answer)
     lines = str(answer).splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == ["converged", "agreed", "right"]
@@ -71,7 +71,7 @@ def test_good_draws_pass():
 
 
 def test_draws_of_an_untested_law_say_so():
-    answer = check(normal_draws(), 0.02)
+    answer = check(normal_draws(), predicted_w2=0.02)
     assert answer.ok
     assert str(answer).endswith("but the law of these draws has not been tested.")
     undecided = check(normal_draws(), stein=stein_of(draws=20))

@@ -15,7 +15,14 @@ at every agent, and a sampler that is biased, too wide or too narrow shows in th
 """
 
 from starlings.calibration.judging import Calibration
-from starlings.calibration.replications import NearlyIndependent, calibrate
+from starlings.calibration.replications import BySums, NearlyIndependent, calibrate
 from starlings.calibration.study import calibrate_study, print_report
 
-__all__ = ["Calibration", "NearlyIndependent", "calibrate", "calibrate_study", "print_report"]
+__all__ = [
+    "BySums",
+    "Calibration",
+    "NearlyIndependent",
+    "calibrate",
+    "calibrate_study",
+    "print_report",
+]

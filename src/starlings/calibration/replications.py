@@ -20,7 +20,7 @@ import xarray as xr
 from starlings.calibration.judging import Calibration
 from starlings.calibration.rank_file import RankFile
 from starlings.diagnostics.draws import entry_names, without_derived
-from starlings.errors import DivergenceError, TuningError, check_count
+from starlings.errors import CandidateError, DivergenceError, TuningError, check_count
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.sampling import sample as run_sampler
@@ -32,6 +32,9 @@ MOST_THREADS = 4
 """Number of replications that run at a time at most, if the user does not say how many."""
 DEFAULT_THIN = 25
 """Rounds from one draw to the next for a sampler whose autocorrelation is not predicted."""
+FEWEST_DRAWS = 1000
+"""Draws that a method on sums is asked for at least. Four times as many are made, effectively, so
+that those that are kept of them are nearly independent."""
 
 Simulate = Callable[[np.random.Generator], tuple[Mapping[str, Any], Any]]
 """Takes a generator of random numbers; returns parameters by name, drawn from the prior, and the
@@ -39,6 +42,29 @@ problem whose data were drawn with them."""
 Sample = Callable[[Any, Network, int, int], xr.Dataset]
 """Takes a problem, a network, the number of draws and a seed, and returns that many draws with the
 dimensions (chain, draw, agent, ...)."""
+
+
+@dataclass(frozen=True)
+class BySums:
+    """Draws as `starlings.sample` makes them without a sampler, thinned to nearly independent ones.
+
+    Args:
+        method: "auto", "weights", "weights-metropolis" or "hmc", as in `starlings.sample`.
+        precision: "float64" or "float32".
+    """
+
+    method: str = "auto"
+    precision: str = "float64"
+
+    def __call__(self, problem: Problem, network: Network, draws: int, seed: int) -> xr.Dataset:
+        """Draws that are evenly spaced among all chains and draws of a usual run."""
+        how: Any = {"method": self.method, "precision": self.precision, "seed": seed}
+        how["draws"] = max(FEWEST_DRAWS, draws)
+        posterior = run_sampler(problem, network, **how, progress=False, check=False).posterior
+        single = posterior.stack(all=("draw", "chain")).drop_vars(("all", "draw", "chain"))
+        places = np.linspace(0, single.sizes["all"] - 1, draws).round().astype(int)
+        thinned = single.isel(all=places).rename(all="draw").expand_dims("chain")
+        return thinned.transpose("chain", "draw", "agent", ...)
 
 
 @dataclass(frozen=True)
@@ -52,7 +78,7 @@ class NearlyIndependent:
             tuning predicts, which leaves a correlation of about exp(-4); 25 without a prediction.
         burn_in: rounds before the first draw, which are not recorded.
         precision: "float64" or "float32".
-        exactness: how exact a tuned sampler has to be, as in `starlings.sample`.
+        exactness: the rung of the ladder for a tuned sampler, as in `starlings.tune`.
     """
 
     sampler: Any = None
@@ -110,7 +136,7 @@ def calibrate(
             Problems of equal shapes, made of the same functions, are compiled only once.
         network: who talks to whom.
         sample: `(problem, network, draws, seed) -> Dataset` such as `result.posterior`. By default
-            `NearlyIndependent()`: D-ADMMS, tuned again in every replication.
+            `BySums()`: as `starlings.sample` draws, by a method chosen in every replication.
         replications: the number of data sets that are simulated; the relative width of the band
             of a rank histogram falls with the square root of it.
         draws: L, the draws per data set; ranks are whole numbers from 0 to L.
@@ -128,7 +154,7 @@ def calibrate(
     if threads is not None:
         check_count(1, threads=threads)
     ranks = RankFile.open(file, {"draws": draws, "seed": seed, **(settings or {})}, force)
-    replicate = Replicate(simulate, network, sample or NearlyIndependent(), draws, seed)
+    replicate = Replicate(simulate, network, sample or BySums(), draws, seed)
     todo = range(len(ranks), replications)
     shown = progress_bar("calibrating", replications, progress, "replications", done=len(ranks))
     with ranks, shown as report:
@@ -155,7 +181,7 @@ class Replicate:
         try:
             truth, problem = self.simulate(rng)
             posterior = self.sample(problem, self.network, self.draws, int(rng.integers(2**32)))
-        except (DivergenceError, TuningError) as error:
+        except (DivergenceError, TuningError, CandidateError) as error:
             raise DivergenceError(f"replication {index} of the calibration: {error}") from error
         return rank(truth, posterior, self.draws)
 

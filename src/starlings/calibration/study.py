@@ -12,16 +12,20 @@ import numpy as np
 
 from starlings import models
 from starlings.calibration.judging import INTERVALS, Calibration
-from starlings.calibration.replications import NearlyIndependent, calibrate
+from starlings.calibration.replications import BySums, NearlyIndependent, calibrate
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.sampling.automatic import Automatic
+from starlings.sampling.choice import OnSums, choice_of
+from starlings.sampling.request import RequestedSchedule
+from starlings.sampling.tuned import TunedSampler
 from starlings.study.study import Study
 from starlings.system.extras import check_installed
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-RUN_KEYS = ("burn_in", "precision", "exactness")
+RUN_KEYS = ("burn_in", "precision", "method", "exactness")
 """The keys of the section [run] of a study that a calibration uses: how to sample, not how much."""
 
 
@@ -38,9 +42,9 @@ def calibrate_study(
 ) -> tuple[Calibration, Path]:
     """Calibrate the sampler of a study, and write ranks, figure and table into a folder.
 
-    From the section [run] of the study only `burn_in`, `precision` and `exactness` are used. If the
-    folder has ranks already, the calibration continues with the next replication; a folder whose
-    ranks were made with other settings is refused.
+    From the section [run] of the study only `burn_in`, `precision`, `method` and `exactness` are
+    used. If the folder has ranks already, the calibration continues with the next replication; a
+    folder whose ranks were made with other settings is refused.
 
     Args:
         path: the TOML file of the study.
@@ -59,8 +63,7 @@ def calibrate_study(
     plan = Study.read(path)
     problem = plan.make_problem()
     network = plan.make_network(problem.sites)
-    options = {name: plan.run.options[name] for name in RUN_KEYS if name in plan.run.options}
-    sample = NearlyIndependent(plan.make_sampler(), thin, **options)
+    sample = _sampling(plan, thin)
     folder = Path(f"{plan.path.stem}-calibration") if output is None else Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     calibration = calibrate(
@@ -77,6 +80,22 @@ def calibrate_study(
     )
     _write(calibration, folder)
     return calibration, folder
+
+
+def _sampling(plan: Study, thin: int | None) -> BySums | NearlyIndependent:
+    """How the study draws: as its methods on sums do, or in rounds with a sampler."""
+    found = plan.run.options
+    options = {name: found[name] for name in RUN_KEYS if name in found}
+    method, rung = options.pop("method", "auto"), options.pop("exactness", "auto")
+    asked = found.get("thin") if thin is None else thin
+    lengths, sampler = RequestedSchedule(1, found.get("burn_in"), asked), plan.make_sampler()
+    choice = choice_of(sampler, method, rung, lengths.has_rounds)
+    if isinstance(choice, OnSums):
+        choice.check_lengths(lengths)
+    if isinstance(choice, OnSums | Automatic):
+        return BySums(method, **options)
+    rung = choice.rung if isinstance(choice, TunedSampler) else "auto"
+    return NearlyIndependent(sampler, thin, **options, exactness=rung)
 
 
 def print_report(calibration: Calibration, console: Console) -> None:
@@ -102,7 +121,7 @@ def _check_plots() -> None:
 
 
 def _settings(
-    plan: Study, problem: Problem, network: Network, sample: NearlyIndependent
+    plan: Study, problem: Problem, network: Network, sample: BySums | NearlyIndependent
 ) -> dict[str, Any]:
     """Everything on which the ranks of a study depend, for comparison with a later run."""
     return {

@@ -24,26 +24,22 @@ MIN_DRAWS_TO_WARN = 100
 
 
 def check(
-    posterior: xr.Dataset,
-    predicted_w2: float | None = None,
-    reference: Mapping[str, Any] | None = None,
-    stein: Stein | None = None,
+    posterior: xr.Dataset, reference: Mapping[str, Any] | None = None, **evidence: Any
 ) -> Check:
     """Check draws for convergence, agreement and law.
 
     Args:
         posterior: the draws, with dimensions (chain, draw, agent, ...).
-        predicted_w2: the W2 distance that tuning predicted, in posterior sd.
         reference: draws of the same posterior from elsewhere, by parameter name, with one draw per
             first index.
-        stein: Stein's identities of these draws.
+        evidence: what is known of the law, as `recorded_evidence` returns it.
     """
     table, name = diagnostics_table(posterior), rhat_name(posterior.attrs)
+    known = {"predicted_w2": None, **evidence, "rhat_name": name}
     if reference is None:
-        return Check(table, None, predicted_w2, stein=stein, rhat_name=name)
+        return Check(table, None, **known)
     sliced = sliced_w2(posterior, reference, table["ess"].min())
-    compared = compare(posterior, reference)
-    return Check(table, compared, predicted_w2, sliced, stein, rhat_name=name)
+    return Check(table, compare(posterior, reference), sliced=sliced, **known)
 
 
 def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,6 +50,9 @@ def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "predicted_w2": predicted if is_known else None,
         "stein": None if stein is None else Stein.from_record(stein),
+        "has_exact_law": bool(attrs.get("has_exact_law", False)),
+        "pareto_k": attrs.get("pareto_k"),
+        "divergent_share": attrs.get("divergent_share"),
     }
 
 

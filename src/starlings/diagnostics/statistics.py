@@ -81,6 +81,19 @@ def convergence(values: np.ndarray, superchains: np.ndarray | None = None) -> Co
         )
 
 
+def least_effective_draws(values: np.ndarray) -> float:
+    """Return the smallest effective sample size of an entry of draws (chain, draw, entry).
+
+    Of the bulk, or twice that of the tails: quantiles need fewer effective draws than means.
+    """
+    from arviz_stats.base import array_stats
+
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    bulk = array_stats.ess(values, method="bulk", **axes)
+    tail = array_stats.ess(values, method="tail", prob=TAILS, **axes)
+    return float(np.nan_to_num(np.minimum(bulk, 2 * tail)).min())
+
+
 def convergence_table(
     posterior: xr.Dataset, quick: bool = False, limits: ReadLimits = READ_LIMITS
 ) -> pd.DataFrame:

@@ -41,7 +41,7 @@ are few effective draws, the answer is "undecided".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +58,8 @@ MIN_VARIANCE_RATIO = 0.01
 """Lower bound of the right variance that (4) estimates, over the variance of the draws."""
 MIN_DRAWS_FOR_ERROR = 4
 """Draws of a chain below which standard errors are unknown."""
+MIN_CHAINS_FOR_ERROR = 16
+"""Chains from which on their means give an error, however few draws each of them has."""
 TINY = np.finfo(float).tiny
 """The smallest normal number, which keeps denominators positive."""
 
@@ -93,6 +95,8 @@ class Stein:
     """Messages sent by all agents together."""
     floats: int
     """Numbers in those messages."""
+    kinds: dict[str, int] = field(default_factory=dict)
+    """Numbers of its own that each agent put into sums, by what they are."""
 
     @property
     def sigmas(self) -> float:
@@ -195,7 +199,7 @@ def departures(y: np.ndarray, g: np.ndarray) -> tuple[Found, Found]:
     """Compute (3) and (4) for draws y (chain, draw) in one direction with gradients g."""
     y = y - y.mean()
     u, variance = zero_means(y, g), y.var()
-    if y.shape[1] < MIN_DRAWS_FOR_ERROR or not np.all(np.isfinite(g)):
+    if not has_errors(*y.shape) or not np.all(np.isfinite(g)):
         return Found(0.0, np.nan, 0.0), Found(1.0, np.nan, 0.0)
     if not variance > TINY:  # draws that do not vary: their variance is zero, whatever is right
         return Found(0.0, np.nan, 0.0), Found(0.0, 0.0, 1.0)
@@ -204,6 +208,11 @@ def departures(y: np.ndarray, g: np.ndarray) -> tuple[Found, Found]:
     unit = np.sqrt(right)
     shift = Found(mean.value / unit, mean.error / unit, mean.seen)  # (3)
     return shift, Found(variance / right, square.error / right, square.seen)  # (4)
+
+
+def has_errors(chains: int, draws: int) -> bool:
+    """Return whether Monte Carlo errors are known of so many chains of so many draws."""
+    return draws >= MIN_DRAWS_FOR_ERROR or chains >= MIN_CHAINS_FOR_ERROR
 
 
 def zero_means(y: np.ndarray, g: np.ndarray) -> np.ndarray:
@@ -229,13 +238,16 @@ def explained(target: np.ndarray, u: np.ndarray) -> Found:
 def mean_and_error(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean over (chain, draw) of series (..., chain, draw, entry) and its error (5).
 
-    The error is NaN with fewer than `MIN_DRAWS_FOR_ERROR` draws a chain.
+    With fewer than `MIN_DRAWS_FOR_ERROR` draws a chain the error comes from the spread of the
+    chains' means, and is NaN if there are fewer than `MIN_CHAINS_FOR_ERROR` of them.
     """
     chains, draws = series.shape[-3:-1]
     means = series.mean(axis=-2)
     mean = means.mean(axis=-2)
-    if draws < MIN_DRAWS_FOR_ERROR:
+    if not has_errors(chains, draws):
         return mean, np.full_like(mean, np.nan)
+    if draws < MIN_DRAWS_FOR_ERROR:
+        return mean, means.std(axis=-2, ddof=1) / np.sqrt(chains)
     spectrum = np.fft.rfft(series - means[..., None, :], 2 * draws, axis=-2)
     within = np.fft.irfft(np.abs(spectrum) ** 2, axis=-2)[..., :draws, :].mean(-3) / draws
     between = means.var(axis=-2, ddof=1) if chains > 1 else np.zeros_like(mean)

@@ -1,7 +1,8 @@
 """Stein's identities (see `stein`) of the draws of some agents, by sums over the network.
 
 Agent 0 is always checked, and at most two more agents: those whose means and standard deviations
-are farthest from the average of the agents, if they are farther than `NEAR`.
+are farthest from the average of the agents, if they are farther than `NEAR`. Where messages are
+masked, no agent shows its own draws, and the average of all agents' draws is checked.
 
 Cost: the draws of a checked agent are sent to all agents, and the gradients there are summed on the
 way back. These are two sums over the network (see `gossip`), with 4 floats over every edge in each
@@ -10,7 +11,6 @@ direction for every coordinate of every draw. Privacy: agents can read what they
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import jax
@@ -47,19 +47,24 @@ def check_stein_identities(
     draws = _thinned(_by_chain(problem, positions), most_draws)
     with jax.enable_x64(True):
         gossip = Gossip(network)
-        agents = checked_agents(gossip, draws)
-        own, gradients = summed_gradients(gossip, problem.agents(network), agents, draws)
+        if gossip.masks is None:
+            numbers = checked_agents(gossip, draws)
+            names = [network.names[i] for i in numbers]
+            own, gradients = summed_gradients(gossip, problem.agents(network), numbers, draws)
+        else:
+            names = ["average of all"]
+            own, gradients = averaged_gradients(gossip, problem.agents(network), draws)
     directions = model_directions(problem)
     pairs = [
         [departures(z @ v, G @ v) for v in directions] for z, G in zip(own, gradients, strict=True)
     ]
     found = np.moveaxis(np.array(pairs), (2, 3), (0, 1))  # (shift or stretch, number, agent, v)
     return Stein(
-        [network.names[i] for i in agents],
+        names,
         problem.coordinate_names,
         int(np.prod(draws.shape[:2])),
         *found.reshape(-1, *found.shape[2:]),
-        **asdict(gossip.ledger),
+        **vars(gossip.ledger),
     )
 
 
@@ -72,10 +77,10 @@ def checked_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:
     chains_and_draws = (0, 1)
     own = np.concatenate([draws.mean(chains_and_draws), draws.std(chains_and_draws)], axis=-1)
     local, size = gossip.network.local, gossip.network.size
-    average = np.asarray(gossip.sum(jnp.asarray(own))) / size
+    average = np.asarray(gossip.sum(jnp.asarray(own), "mean and sd of draws")) / size
     distances = np.zeros((len(local), size))
     distances[np.arange(len(local)), local] = np.abs(own - average).max(axis=-1)
-    announced = np.asarray(gossip.sum(jnp.asarray(distances)))[0]
+    announced = np.asarray(gossip.sum(jnp.asarray(distances), "distance from the average"))[0]
     farthest = np.argsort(-announced)[:2]
     return sorted({0, *(int(i) for i in farthest if announced[i] > NEAR)})
 
@@ -92,9 +97,19 @@ def summed_gradients(
     for index, agent in enumerate(gossip.network.local):
         if agent in checked:
             offered[index, checked.index(agent)] = draws[:, :, index]
-    received = gossip.sum(jnp.asarray(offered))
-    gradients = gossip.sum(_gradients(agents, received))
+    received = gossip.sum(jnp.asarray(offered), "draws")
+    gradients = gossip.sum(_gradients(agents, received), "gradients at draws")
     return np.asarray(received[0]), np.asarray(gradients[0])
+
+
+def averaged_gradients(
+    gossip: Gossip, agents: Agent, draws: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the average of the agents' draws (1, chain, draw, dim) and the summed gradients."""
+    by_agent = np.moveaxis(draws, 2, 0)[:, None]
+    average = gossip.sum(by_agent, "draws") / gossip.network.size
+    gradients = gossip.sum(_gradients(agents, jnp.asarray(average)), "gradients at draws")
+    return average[0], gradients[0]
 
 
 @jax.jit

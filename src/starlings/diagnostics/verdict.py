@@ -5,8 +5,8 @@ in words that say what to do:
 
 1. Have the chains converged, at every agent?
 2. Do the agents agree?
-3. Is the law right, by the prediction of the tuning, by Stein's identities and, where they are
-   given, by reference draws?
+3. Is the law right, by the prediction of the tuning, by Stein's identities, by the k-hat of
+   importance weights, by the divergences of HMC and, where they are given, by reference draws?
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class Limits:
     """Largest ratio of the standard deviations of two agents."""
     w2: float = 0.1
     """Largest W2 distance from the right law, in posterior sd."""
+    pareto_k: float = 0.5
+    """Pareto k-hat of importance weights from which on their variance is infinite."""
+    divergent_share: float = 0.02
+    """Largest share of the trajectories of HMC that diverge."""
 
 
 WARNING_LIMITS = Limits(
@@ -63,6 +67,12 @@ class Check:
     """The values beyond which a number counts as a problem."""
     interrupted: str | None = None
     """How far an interrupted run came, such as "after 312 of 1000 draws"; None otherwise."""
+    has_exact_law: bool = False
+    """Whether `predicted_w2` is a theorem: the posterior is Gaussian, and the sampler linear."""
+    pareto_k: float | None = None
+    """k-hat of the importance weights; None for other methods."""
+    divergent_share: float | None = None
+    """The share of the trajectories of HMC that diverged; None for other methods."""
     rhat_name: str = "R-hat"
     """What the column `rhat` of the table is: "R-hat" or "nested R-hat"."""
 
@@ -78,6 +88,8 @@ class Check:
             self._spreads,
             self._prediction,
             self._identities,
+            self._weights,
+            self._divergences,
             self._reference,
             self._joint,
         )
@@ -117,9 +129,19 @@ class Check:
     def _right(self) -> str:
         parts = []
         if self.predicted_w2 is not None and not self._identities():
-            parts.append(f"W2 of {self.predicted_w2:.3f} sd predicted if the posterior is Gaussian")
+            parts.append(f"W2 of {self.predicted_w2:.3f} sd {self._predicted_by()}")
         if self.stein is not None:
             parts.append(str(self.stein))
+        if self.pareto_k is not None:
+            parts.append(
+                f"importance weights with a Pareto k-hat of {self.pareto_k:.2f}, which sees "
+                "everything but a mode that no candidate came near"
+            )
+        if self.divergent_share is not None:
+            parts.append(
+                f"HMC, whose law is exact; {100 * self.divergent_share:.1f} % of the trajectories "
+                "diverged"
+            )
         if self.against_reference is not None:
             parts.append(f"{self.against_reference['w2'].max():.3f} sd from the reference")
         if self.sliced is not None:
@@ -130,11 +152,16 @@ class Check:
             )
         return "; ".join(parts) if parts else "not tested: needs a tuned run or reference draws"
 
+    def _predicted_by(self) -> str:
+        if self.has_exact_law:
+            return "by the exact law of the sampler"
+        return "predicted if the posterior is Gaussian"
+
     def _nothing_found(self) -> str:
-        tested = self.against_reference is not None or (
-            self.stein is not None and not self.stein.undecided
-        )
-        if tested:
+        is_by_sums = self.pareto_k is not None or self.divergent_share is not None
+        is_identified = self.stein is not None and not self.stein.undecided
+        is_known = self.has_exact_law or is_by_sums or is_identified
+        if is_known or self.against_reference is not None:
             return "No problem was found."
         return "No problem was found, but the law of these draws has not been tested."
 
@@ -221,7 +248,26 @@ class Check:
             return ""
         return (
             f"Wrong law: by Stein's identities {'; '.join(self.stein.violations)}. Take "
-            "exactness='metropolis', a smaller step (a larger `rho`), or another parametrisation."
+            "method='hmc' or method='metropolis', a smaller step (a larger `rho`), or another "
+            "parametrisation."
+        )
+
+    def _weights(self) -> str:
+        if self.pareto_k is None or self.pareto_k < self.limits.pareto_k:
+            return ""
+        return (
+            f"Unreliable weights: their Pareto k-hat is {self.pareto_k:.2f}, and they are trusted "
+            f"below {self.limits.pareto_k:g} only. Take method='hmc'."
+        )
+
+    def _divergences(self) -> str:
+        share = self.divergent_share
+        if share is None or share <= self.limits.divergent_share:
+            return ""
+        return (
+            f"Steep regions: {100 * share:.1f} % of the trajectories of HMC diverged, so that "
+            "chains seldom enter some part of the posterior. Write a hierarchical model in its "
+            "other form (centred or non-centred), or take stronger priors."
         )
 
     def _reference(self) -> str:

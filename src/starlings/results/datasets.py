@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import xarray as xr
@@ -16,7 +17,36 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.results.groups import Groups
 from starlings.runtime.recording import Record, Schedule, disagreement
-from starlings.samplers import Sampler
+
+
+class Drawer(Protocol):
+    """What makes draws, as a result describes it: a sampler, or a method on sums."""
+
+    draws_nothing: ClassVar[bool]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by name."""
+
+
+class Traffic(Protocol):
+    """What the agents have sent when a draw is made, from the start of the run."""
+
+    def until(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return messages and bytes until each of these draws, (draw, agent) both."""
+
+
+@dataclass(frozen=True)
+class RoundTraffic:
+    """Messages of one size to all neighbours in every round."""
+
+    network: Network
+    schedule: Schedule
+    message_bytes: int
+
+    def until(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return messages and bytes until each of these draws, (draw, agent) both."""
+        messages = np.multiply.outer(self.schedule.round_of(draws), self.network.degrees)
+        return messages, messages * self.message_bytes
 
 
 @dataclass(frozen=True)
@@ -24,11 +54,15 @@ class RunSettings:
     """What was run; together with the problem it determines the draws."""
 
     network: Network
-    sampler: Sampler
+    sampler: Drawer
     schedule: Schedule
     seed: int
     precision: str
     """The floating-point type of the draws, "float64" or "float32"."""
+    traffic: Traffic
+    """What the agents have sent when a draw is made."""
+    statistics: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Further statistics of every draw by name, (draw, chain)."""
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of a result, from which the run can be repeated."""
@@ -76,21 +110,20 @@ def posterior_dataset(problem: Problem, record: Record) -> xr.Dataset:
 
 def stats_dataset(settings: RunSettings, record: Record, first: int = 0) -> xr.Dataset:
     """Return one value per draw; messages and bytes are counted from the start of the run."""
-    network, sampler = settings.network, settings.sampler
     positions = np.moveaxis(record.position, 0, 1)
-    chains, draws, agents, dim = positions.shape
-    rounds = settings.schedule.round_of(first + np.arange(draws))
-    messages = np.multiply.outer(rounds, network.degrees)
-    message_bytes = sampler.card.floats(dim) * np.dtype(settings.precision).itemsize
-    everywhere = np.broadcast_to(messages, (chains, draws, agents))
+    chains, draws, agents, _ = positions.shape
+    sent = settings.traffic.until(first + np.arange(draws))
+    messages, sizes = (np.broadcast_to(count, (chains, draws, agents)) for count in sent)
     by_agent = ["chain", "draw", "agent"]
     variables = {
         "disagreement": (["chain", "draw"], disagreement(positions)),
         "local_residual": (by_agent, np.moveaxis(record.residual, 0, 1)),
-        "messages_sent": (by_agent, everywhere),
-        "bytes_sent": (by_agent, everywhere * message_bytes),
+        "messages_sent": (by_agent, messages),
+        "bytes_sent": (by_agent, sizes),
     }
-    return xr.Dataset(variables, coords=_coordinates(positions, network.names))
+    for name, values in settings.statistics.items():
+        variables[name] = (["chain", "draw"], values[first : first + draws].T)
+    return xr.Dataset(variables, coords=_coordinates(positions, settings.network.names))
 
 
 def _coordinates(positions: np.ndarray, sites: list[str]) -> dict[str, Any]:

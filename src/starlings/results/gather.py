@@ -18,16 +18,14 @@ import xarray as xr
 from starlings.diagnostics.checking import warn_if_untrustworthy
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.results.datasets import RunSettings, labelled
+from starlings.results.datasets import Drawer, RunSettings, Traffic, labelled
 from starlings.results.groups import Groups, as_attribute
 from starlings.results.netcdf import INTERRUPTED_RUN, file_bytes, write_slabs
 from starlings.results.outputs import DrawBytes
 from starlings.results.result import MAX_CHECKED_BYTES, Result, open_result
 from starlings.runtime.checkpoint_folder import identity
 from starlings.runtime.recording import Record, Recording, Schedule
-from starlings.samplers import Sampler
 from starlings.system.files import atomic_write, reserve_space
-from starlings.tuning import Tuning
 
 SLAB_BYTES = 4 * 2**20
 """Bytes of the draws of all agents that are gathered and written at once."""
@@ -39,16 +37,20 @@ class Run:
 
     problem: Problem
     network: Network
-    sampler: Sampler
+    sampler: Drawer
     schedule: Schedule
     seed: int
     precision: str
     recording: Recording
     chains: int
+    traffic: Traffic
+    """What the agents have sent when a draw is made."""
     folder: Path | None = None
     """The folder of the checkpoint; None if there is none."""
     attributes: dict[str, Any] = field(default_factory=dict)
     """Further attributes of the result, such as what tuning found."""
+    statistics: dict[str, np.ndarray] = field(default_factory=dict)
+    """Further statistics of every draw by name, (draw, chain)."""
 
     def result(self) -> Result | None:
         """Gather all draws into memory; return None at all processes but the first."""
@@ -121,7 +123,15 @@ class Run:
 
     def _named(self, record: Record, first: int) -> Groups:
         """Return labelled draws with all attributes; `first` is the number of the first draw."""
-        settings = RunSettings(self.network, self.sampler, self.schedule, self.seed, self.precision)
+        settings = RunSettings(
+            self.network,
+            self.sampler,
+            self.schedule,
+            self.seed,
+            self.precision,
+            self.traffic,
+            self.statistics,
+        )
         groups = labelled(self.problem, settings, record, first)
         attributes = {name: as_attribute(value) for name, value in self.attributes.items()}
         return {name: dataset.assign_attrs(attributes) for name, dataset in groups.items()}
@@ -136,11 +146,11 @@ class Run:
         """Return whether the result has all draws, those asked for and the `stored` ones."""
         return self.interrupted is None and stored <= self.schedule.draws
 
-    def add_attributes(self, problem: Problem, tuning: Tuning | None) -> None:
-        """Record the model, what tuning found, and where an interrupted run stopped."""
-        self.attributes["model"] = problem.provenance()
-        if tuning is not None:
-            self.attributes["tuning"] = tuning.record()
+    def add_attributes(self, **attributes: Any) -> None:
+        """Record the model, where an interrupted run stopped, and further attributes."""
+        is_masked = self.network.secrecy is not None  # then nobody learns the counts of one site
+        model = self.problem.provenance(with_rows=not is_masked)
+        self.attributes |= {"model": model, **attributes}
         if self.interrupted is None:
             return
         self.attributes["interrupted"] = self.interrupted

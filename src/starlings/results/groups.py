@@ -13,6 +13,7 @@ Groups = dict[str, xr.Dataset]
 """The datasets of a result by the name of their group."""
 
 
-def as_attribute(value: Any) -> str:
-    """Return a text unchanged and any other value as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
+def as_attribute(value: Any) -> str | int | float:
+    """Return a text or a number unchanged, and any other value as JSON."""
+    is_plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return value if is_plain else json.dumps(value)

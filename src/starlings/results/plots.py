@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -26,35 +25,8 @@ FIGURE_SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "starlings",
 }
 """Settings of matplotlib for figures that are read on a screen; font sizes in points."""
-SITE_LANES, NETWORK_LANES, WHOLE_ROW = (-0.4, -0.05), (0.1, 0.36), (-0.36, 0.36)
+WHOLE_ROW = (-0.36, 0.36)
 """First and last height of the intervals of a group in a row of height 1; the axis points down."""
-
-
-def forest(table: pd.DataFrame, network: Network, title: str, xlabel: str) -> Figure:
-    """Draw what each site finds by itself, what every agent finds, and the pooled answer.
-
-    The table has a row for each `parameter` and `estimate` ("single site" or "network", with a
-    `site`, or "pooled") with its `mean`, `sd` and the quantiles `q05`, `q25`, `q50`, `q75`, `q95`.
-    The left panel shows everything in the units of the parameters; the right one only the network,
-    in standard deviations of the pooled posterior, since on the left it is too narrow to judge.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    parameters = list(dict.fromkeys(table["parameter"]))
-    with mpl.rc_context(FIGURE_SETTINGS):
-        figure = Figure(figsize=(10, 2.2 + 1.05 * len(parameters)), layout="constrained")
-        figure.suptitle(title, fontsize=19, x=0.01, ha="left")
-        heights = [1.8, 1.05 * len(parameters)]
-        header, panels = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
-        left, right = panels.subplots(1, 2, sharey=True, width_ratios=[2, 1])
-        draw_rows(left, table, {"single site": SITE_LANES, "network": NETWORK_LANES})
-        draw_rows(right, in_pooled_sd(table), {"network": WHOLE_ROW})
-        _label_panels(left, right, parameters, xlabel)
-        key, ring = header.subplots(1, 2, width_ratios=[2, 1])
-        _draw_key(key)
-        draw_network(ring, network, SERIES_COLOURS)
-    return figure
 
 
 def in_pooled_sd(table: pd.DataFrame) -> pd.DataFrame:
@@ -93,7 +65,11 @@ def save_figure(figure: Figure, stem: Path) -> None:
 
 
 def draw_rows(axes: Axes, table: pd.DataFrame, lanes: dict[str, tuple[float, float]]) -> None:
-    """Draw one row for each parameter: the pooled band, and the intervals of each estimate."""
+    """Draw one row for each parameter: the pooled band, and the intervals of each estimate.
+
+    The table has a row for each `parameter` and `estimate` ("single site" or "network", with a
+    `site`, or "pooled") with its `mean` and the quantiles `q05`, `q25`, `q75`, `q95`.
+    """
     for row, (_, part) in enumerate(table.groupby("parameter", sort=False)):
         pooled = part[part["estimate"] == "pooled"].iloc[0]
         axes.fill_betweenx(
@@ -104,48 +80,23 @@ def draw_rows(axes: Axes, table: pd.DataFrame, lanes: dict[str, tuple[float, flo
             group = part[part["estimate"] == estimate]
             gap = (bottom - top) / max(1, len(group) - 1)
             heights = [row + top + gap * i for i in range(len(group))]
-            _draw_intervals(axes, group, heights, faint=estimate == "single site")
+            draw_intervals(axes, group, heights, faint=estimate == "single site")
 
 
-def _draw_intervals(axes: Axes, group: pd.DataFrame, heights: list[float], faint: bool) -> None:
+def draw_intervals(
+    axes: Axes,
+    group: pd.DataFrame,
+    heights: list[float],
+    colours: Sequence[str] = SERIES_COLOURS,
+    faint: bool = False,
+) -> None:
     """Draw a thin line for 90 %, a thick one for 50 % and a dot for the mean of every estimate."""
     style: dict[str, Any] = {"alpha": 0.55 if faint else 1.0, "solid_capstyle": "butt"}
     records = group.to_dict("records")
-    for entry, y, colour in zip(records, heights, _repeated(SERIES_COLOURS), strict=False):
+    for entry, y, colour in zip(records, heights, _repeated(colours), strict=False):
         axes.plot([entry["q05"], entry["q95"]], [y, y], color=colour, lw=1.3, **style)
         axes.plot([entry["q25"], entry["q75"]], [y, y], color=colour, lw=3.5, **style)
         axes.plot(entry["mean"], y, "o", color="white", mec=colour, markersize=4)
-
-
-def _label_panels(left: Axes, right: Axes, parameters: list[str], xlabel: str) -> None:
-    left.axvline(0, color="0.6", lw=0.8, ls=":", zorder=0)
-    left.set_yticks(range(len(parameters)), [fill(name, width=14) for name in parameters])
-    left.set_ylim(len(parameters) - 0.5, -0.5)
-    left.locator_params(axis="x", nbins=6)
-    left.set_xlabel(xlabel)
-    right.set_xlabel("sd from pooled mean")
-    right.set_xlim(-2.6, 2.6)
-    left.set_title("All estimates", loc="left")
-    right.set_title("Network, magnified", loc="left")
-    for axes in (left, right):
-        axes.grid(axis="x", color="0.93")
-        axes.set_axisbelow(True)
-        for row in range(1, len(parameters)):
-            axes.axhline(row - 0.5, color="0.85", lw=0.8)
-
-
-def _draw_key(axes: Axes) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles = [
-        Line2D([], [], color="0.4", alpha=0.55, lw=3.5, label="upper lines: each site alone"),
-        Line2D([], [], color="0.2", lw=3.5, label="lower lines: each agent in the network"),
-        Patch(color=BAND_COLOUR, label="band: all rows pooled, 90 % and mean"),
-        Line2D([], [], color="0.2", lw=1.3, label="thick: 50 %, thin: 90 %, dot: mean"),
-    ]
-    axes.legend(handles=handles, loc="center left", frameon=False, borderpad=0)
-    axes.axis("off")
 
 
 def _repeated(colours: Sequence[str]) -> Iterator[str]:

@@ -18,6 +18,8 @@ import xarray as xr
 
 from starlings.diagnostics.checking import check, recorded_evidence
 from starlings.diagnostics.verdict import Check
+from starlings.results.disclosed import disclosed
+from starlings.results.evidence import Evidence, recorded_log_evidence
 from starlings.results.groups import GROUPS, as_attribute
 from starlings.results.netcdf import file_bytes, open_tree, reading
 from starlings.results.parameter_table import MAX_SERIES, parameter_table
@@ -55,6 +57,24 @@ class Result:
         """How far an interrupted run came, such as "after 312 of 1000 draws"; None otherwise."""
         return self.attrs.get("interrupted")
 
+    @property
+    def log_evidence(self) -> Evidence:
+        """The natural logarithm of the marginal likelihood of all rows, with its standard error.
+
+        Results by `sample(..., method="weights")` have it. It is log p(all rows) if likelihood and
+        prior are normalised densities, as those of `starlings.models` are: a constant that is left
+        out of them changes no draw, and is missing here.
+        """
+        return recorded_log_evidence(self.attrs)
+
+    def disclosed(self) -> pd.DataFrame:
+        """Return what left each site: numbers by kind, who could read them, and what follows.
+
+        One row for each site and kind. No row of a site ever leaves it; what is computed from rows
+        does, and may say much about them: see `sample(..., privacy="totals")`.
+        """
+        return disclosed(self.attrs, [str(name) for name in self.posterior["agent"].values])
+
     def set_attribute(self, name: str, value: Any) -> None:
         """Record something about how the draws were made, as text or as JSON."""
         for group in GROUPS:
@@ -81,8 +101,8 @@ class Result:
         """Check whether the chains converged, the agents agree, and the law is right.
 
         Print what is returned for a verdict in words. Without a reference the law is judged by what
-        the run recorded: the prediction of its tuning, and Stein's identities (see
-        `starlings.diagnostics.stein`).
+        the run recorded: the prediction of its tuning, Stein's identities (see
+        `starlings.diagnostics.stein`), the k-hat of importance weights, or the divergences of HMC.
 
         Args:
             reference: draws of the same posterior from elsewhere (pooled, where that is allowed),
@@ -104,12 +124,7 @@ class Result:
 
     def to_arviz(self) -> Any:
         """Return what the installed ArviZ takes: InferenceData for 0.x, the DataTree for 1.x."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # ArviZ 0.23 announces version 1
-            arviz = import_extra("arviz", "`Result.to_arviz`", extra="arviz")
-        if int(arviz.__version__.split(".")[0]) >= 1:
-            return self.tree
-        return arviz.InferenceData(posterior=self.posterior, sample_stats=self.sample_stats)
+        return as_arviz(self.tree, "`Result.to_arviz`")
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write one netCDF file; an error leaves no incomplete file behind.
@@ -134,6 +149,22 @@ class Result:
         ended = "" if self.interrupted is None else f"; interrupted {self.interrupted}"
         names = list(self.posterior.data_vars)
         return f"Result({self.attrs.get('sampler')}; {sizes}; {names}{ended})"
+
+
+def as_arviz(tree: xr.DataTree, subject: str) -> Any:
+    """Return a tree as what the installed ArviZ takes: InferenceData for 0.x, itself for 1.x.
+
+    Args:
+        tree: the groups.
+        subject: what needs ArviZ, for the message if it is not installed.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # ArviZ 0.23 announces version 1
+        arviz = import_extra("arviz", subject, extra="arviz")
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        return tree
+    groups = {name: group.to_dataset() for name, group in tree.children.items()}
+    return arviz.InferenceData(**groups)
 
 
 def load(path: str | Path) -> Result:

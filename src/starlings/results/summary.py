@@ -21,6 +21,7 @@ import pandas as pd
 from starlings.diagnostics.checking import recorded_evidence
 from starlings.diagnostics.nested_rhat import rhat_name
 from starlings.diagnostics.verdict import Check
+from starlings.results.disclosed import disclosed_in_words
 from starlings.results.groups import GROUPS
 from starlings.results.parameter_table import (
     MAX_SERIES,
@@ -31,6 +32,7 @@ from starlings.results.parameter_table import (
 )
 from starlings.results.result import MAX_CHECKED_BYTES, Result
 from starlings.results.text_table import wrapped
+from starlings.system.files import format_bytes
 from starlings.system.progress import number_of
 
 LEGEND = (
@@ -79,17 +81,23 @@ class Summary:
         last = self.result.sample_stats.isel(chain=0, draw=-1)
         return {
             "version": attrs["inference_library_version"],
+            "method": attrs.get("method"),
             "sampler": attrs["sampler"],
             "sampler_settings": json.loads(attrs["sampler_settings"]),
             "tuned": "tuning" in attrs,
             "agents": sizes["agent"],
             "chains": sizes["chain"],
             "draws": sizes["draw"],
-            "rounds": int(attrs["burn_in"] + sizes["draw"] * attrs["thin"]),
+            "network_rounds": int(
+                attrs.get("network_rounds", attrs["burn_in"] + sizes["draw"] * attrs["thin"])
+            ),
+            "bytes_sent": int(attrs.get("bytes_sent", sizes["chain"] * last["bytes_sent"].sum())),
             "burn_in": int(attrs["burn_in"]),
             "thin": int(attrs["thin"]),
             "seed": int(attrs["seed"]),
             "precision": attrs["precision"],
+            "privacy": attrs.get("privacy"),
+            "disclosed": json.loads(attrs.get("disclosed", "null")),
             "disagreement": float(self.result.sample_stats["disagreement"].mean()),
             "messages": _least_and_most(last["messages_sent"].values),
             "bytes": _least_and_most(last["bytes_sent"].values),
@@ -129,22 +137,18 @@ class Summary:
         chains, draws = number_of(run["chains"], "chain"), number_of(run["draws"], "draw")
         lines = [
             f"{run['sampler']}: {chains} of {draws} at {number_of(run['agents'], 'agent')}, "
-            f"{number_of(run['rounds'], 'round')}, seed {run['seed']}, starlings {run['version']}",
+            f"seed {run['seed']}, starlings {run['version']}",
+            f"{number_of(run['network_rounds'], 'network round')} in all, and "
+            f"{format_bytes(run['bytes_sent'])} sent by all agents together",
             f"Disagreement {run['disagreement']:.3g}, the root mean square distance of the agents "
             "from their average",
-            f"Each agent sent {_range(run['messages'])} messages and {_range(run['bytes'])} bytes "
-            "in each chain",
+            *disclosed_in_words(self.result.attrs),
         ]
         return wrapped("\n".join(lines), width) + f"\nDraws saved to {run['output']}"
 
 
 def _least_and_most(values: np.ndarray) -> dict[str, int]:
     return {"least": int(values.min()), "most": int(values.max())}
-
-
-def _range(values: dict[str, int]) -> str:
-    low, high = values["least"], values["most"]
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.problem.agent import Agent
+from starlings.problem.agent import Agent, sum_over
 from starlings.problem.shards import padded_length
 from starlings.pytrees import pytree
 
@@ -37,6 +37,21 @@ class Stack:
     def each(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """function(agent, entry, ...) for every agent, with arrays whose first axis is agents."""
         return jax.vmap(function)(self.agents, *arrays)
+
+    def each_in_turn(
+        self, function: Callable[[Agent], Any], at_once: Callable[[Agent], int]
+    ) -> Any:
+        """function(agent) for every agent, in batches of `at_once(agents)`, to save memory."""
+        return jax.lax.map(function, self.agents, batch_size=at_once(self.agents))
+
+    def sum_over(self, function: Callable[[Agent], Any]) -> Any:
+        """The sum of function(agent) over all agents, with what they have in common found once."""
+        return sum_over(self.agents, function)
+
+    @property
+    def knows_gradient(self) -> bool:
+        """Whether gradients need no automatic differentiation, see `Agent.knows_gradient`."""
+        return self.agents.knows_gradient
 
     @property
     def known_residual(self) -> Any:
@@ -69,6 +84,25 @@ class Groups:
             jax.vmap(function)(stack, *(jax.tree.map(lambda a, m=members: a[m], arrays)))
             for stack, members in zip(self.stacks, self.members, strict=True)
         ]
+        return self._in_order(parts)
+
+    def each_in_turn(
+        self, function: Callable[[Agent], Any], at_once: Callable[[Agent], int]
+    ) -> Any:
+        """function(agent) for every agent, in batches of `at_once(stack)`, to save memory."""
+        return self._in_order([Stack(s).each_in_turn(function, at_once) for s in self.stacks])
+
+    def sum_over(self, function: Callable[[Agent], Any]) -> Any:
+        """The sum of function(agent) over all agents, with what they have in common found once."""
+        return sum(sum_over(stack, function) for stack in self.stacks)
+
+    @property
+    def knows_gradient(self) -> bool:
+        """Whether gradients need no automatic differentiation, see `Agent.knows_gradient`."""
+        return self.stacks[0].knows_gradient
+
+    def _in_order(self, parts: list[Any]) -> Any:
+        """The results of all stacks, in the order of the agents."""
         return jax.tree.map(lambda *part: jnp.concatenate(part)[self.order], *parts)
 
 

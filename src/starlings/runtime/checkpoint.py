@@ -20,7 +20,12 @@ import numpy as np
 
 from starlings.errors import CheckpointError, UnreadableFileError
 from starlings.network import Network
-from starlings.runtime.checkpoint_folder import NAME_DIGITS, CheckpointFolder, read_arrays
+from starlings.runtime.checkpoint_folder import (
+    NAME_DIGITS,
+    CheckpointFolder,
+    SavedState,
+    read_arrays,
+)
 from starlings.runtime.recording import Record, Recording
 from starlings.system.files import atomic_write
 
@@ -86,14 +91,34 @@ class Checkpoint:
 
     def save(self, carry: Any, recording: Recording) -> None:
         """Save the state of the local agents and all draws before it; remove older states."""
-        recording.flush()
-        count, round = recording.stored, int(carry.round)
         leaves = {f"leaf_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(carry.states))}
-        whole = {"divergence": carry.divergence, "digests": self.digests, **leaves}
-        self._save_arrays(f"state-{round:0{NAME_DIGITS}d}", count=np.array(count), **whole)
+        self.save_shared(int(carry.round), recording, {"divergence": carry.divergence, **leaves})
+
+    def save_shared(self, round: int, recording: Recording, arrays: Mapping[str, Any]) -> None:
+        """Save a state that is given by named arrays and all draws before it; remove older states.
+
+        Args:
+            round: network rounds so far, by which states are ordered.
+            recording: the draws so far.
+            arrays: the state; all but those of single agents are equal at all processes.
+        """
+        recording.flush()
+        whole = {"count": np.array(recording.stored), "digests": self.digests, **arrays}
+        self._save_arrays(f"state-{round:0{NAME_DIGITS}d}", **whole)
         self.barrier()  # all processes have saved this round
         if self.rank == 0:
             self.files.remove_old_states()
+
+    def restored_shared(self) -> tuple[dict[str, np.ndarray] | None, Recording]:
+        """Return the newest valid state, as one process saved it, and its draws; None and none."""
+        found = self._newest_state()
+        if found is None:
+            return None, Recording(store=self)
+        return found[1][0], Recording(store=self, stored=found[0].num_draws)
+
+    def remove_states(self) -> None:
+        """Remove all states and draws, of a run that goes on by another method."""
+        self._remove_after(-1, 0)
 
     def keep(self, first: int, record: Record) -> None:
         """Save draws of the local agents, of which the first has the number `first`."""
@@ -113,14 +138,10 @@ class Checkpoint:
 
     def restored(self, carry: Any) -> tuple[Any, Recording]:
         """Return the newest valid state and its draws, or `carry` and none if nothing is saved."""
-        found = self.broadcast(self.files.newest_valid_state() if self.rank == 0 else None)
+        found = self._newest_state()
         if found is None:
-            self._remove_after(-1, 0)
             return carry, Recording(store=self)
-        round, count, files = found
-        self._remove_after(round, count)
-        arrays = self._read(files)
-        self._check_digests(self._of_local_agents(arrays, "digests", 0))
+        (round, count, _), arrays = found
         leaves, shape = jax.tree.flatten(carry.states)
         if sum(name.startswith("leaf_") for name in arrays[0]) != len(leaves):
             raise CheckpointError(self.files.other_version())
@@ -132,6 +153,16 @@ class Checkpoint:
         index = jax.numpy.asarray(round, carry.round.dtype)
         carry = type(carry)(jax.tree.unflatten(shape, states), index, divergence)
         return carry, Recording(store=self, stored=count)
+
+    def _newest_state(self) -> tuple[SavedState, list[dict[str, np.ndarray]]] | None:
+        """Return the newest valid state and what its files hold, for the same rows and model."""
+        found = self.broadcast(self.files.newest_valid_state() if self.rank == 0 else None)
+        self._remove_after(*((-1, 0) if found is None else found[:2]))
+        if found is None:
+            return None
+        arrays = self._read(found.files)
+        self._check_digests(self._of_local_agents(arrays, "digests", 0))
+        return found, arrays
 
     def _check_digests(self, saved: np.ndarray) -> None:
         same = np.isclose(saved, self.digests, rtol=DIGEST_TOLERANCE, atol=0, equal_nan=True)

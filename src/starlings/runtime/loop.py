@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from starlings.errors import DivergenceError
+from starlings.errors import DivergenceError, PrivacyError
 from starlings.network import Network
 from starlings.network.delivery import Wiring
 from starlings.problem.agent import Agent
@@ -30,6 +30,7 @@ from starlings.runtime.buckets import Agents
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.chunks import Chunk, Pace, draws_per_chunk, next_chunk
 from starlings.runtime.divergence import first_divergence, no_divergence, retraced, watched
+from starlings.runtime.masked_delivery import delivery_of
 from starlings.runtime.recording import Record, Recording, Schedule, mean_disagreement
 from starlings.runtime.rounds import (
     draws_of,
@@ -240,12 +241,13 @@ class _Process:
     ) -> _Process:
         """Prepare the local agents, their links and their noise."""
         draw_bytes = positions.nbytes // len(network.local) * network.size
+        private, shared = chain_keys(seed, len(positions), network.local)
         return cls(
             sampler=sampler,
             agents=prepared(sampler, agents),
             network=network,
-            wiring=Wiring.of(network, positions.dtype),
-            keys=chain_keys(seed, len(positions), network.local),
+            wiring=delivery_of(network, sampler, positions.dtype),
+            keys=(sampler.private_keys(private), shared),
             limit=limit,
             capacity=draws_per_chunk(schedule.draws, draw_bytes),
         )
@@ -256,6 +258,12 @@ class _Process:
         if checkpoint is None:
             return carry, Recording()
         carry, recording = checkpoint.restored(carry)
+        if self.sampler.is_private and int(carry.round) > 0:
+            raise PrivacyError(
+                f"a run of {self.sampler.card.title} cannot be resumed: rounds after its last "
+                "checkpoint would be made twice, and cost privacy that nobody has counted. Start "
+                "anew in another folder; the epsilon of this run and that of the new one add up."
+            )
         recording.room = self.capacity
         return carry, recording
 
@@ -265,6 +273,8 @@ class _Process:
         advanced = partial(self._advanced, limit, carry, chunk.draws, chunk.thin)
         carry, record = pace.timed(chunk.rounds, advanced)
         if (text := self._divergence(carry)) is not None:
+            if self.sampler.is_private:  # no round may be made again
+                raise DivergenceError(text)
             first = retraced(self._rounds_later, self._divergence, before, chunk.rounds)
             raise DivergenceError(self._divergence(first) or text)
         return carry, record

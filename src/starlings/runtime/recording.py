@@ -90,7 +90,7 @@ class Recording:
     def add(self, record: Record, count: int) -> None:
         """Add the first `count` draws of a chunk."""
         self.parts.append(Record(*(np.array(column[:count]) for column in record)))
-        if self._waiting >= self.room:
+        if self.store is not None and self._waiting >= self.room:
             self.flush()
 
     def flush(self) -> None:

@@ -11,6 +11,7 @@ from starlings.samplers.base import (
 )
 from starlings.samplers.cadmm import CADMM
 from starlings.samplers.dadmms import DADMMS
+from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
@@ -20,6 +21,7 @@ from starlings.samplers.midpoint import MidpointADMMS
 __all__ = [
     "CADMM",
     "DADMMS",
+    "DPSGLD",
     "DSGHMC",
     "DSGLD",
     "DULA",

@@ -58,6 +58,10 @@ class Card:
     floats_besides: int = 0
     """Further numbers sent to each neighbour in each round, whatever the number of parameters."""
 
+    masked_as: str | None = None
+    """What it reads of its inbox, if that can be masked: "sum" or "mix". None if it reads more of
+    its neighbours, so that neighbours learn more than totals."""
+
     def floats(self, dim: int) -> int:
         """Numbers in one message about `dim` parameters."""
         return self.floats_per_parameter * dim + self.floats_besides
@@ -112,6 +116,9 @@ class Sampler(abc.ABC):
     """Whether it converges to the mode instead of drawing: diagnostics then ignore its spread."""
     step_field: ClassVar[str | None] = None
     """The name of the field that is a step size, which has to be smaller if a run diverges."""
+    is_private: ClassVar[bool] = False
+    """Whether messages are differentially private. Noise is then never drawn twice, so that a run
+    cannot be resumed, and a result has neither counts nor checksums of rows."""
     pilot: ClassVar[PilotLength] = PilotLength(chains=16, cycles=750, draws=125)
     """The length of a pilot run, if the sampler is tuned."""
 
@@ -163,6 +170,14 @@ class Sampler(abc.ABC):
     def check(self, problem: Problem, network: Network) -> None:
         """Raise a `ValueError` with the remedy if it cannot run on this problem or network."""
         return
+
+    def private_keys(self, keys: Array) -> Array:
+        """The keys of private noise, from those that the seed gives; called once before a run."""
+        return keys
+
+    def attributes(self, chains: int, rounds: int) -> dict[str, Any]:
+        """What a result says of a run of so many chains and rounds, by name; found before it."""
+        return {}
 
     @classmethod
     def tuned(cls, unit: UnitPosterior, **choices: Any) -> Sampler:

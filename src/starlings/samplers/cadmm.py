@@ -40,6 +40,7 @@ class CADMM(Sampler):
         floats_per_parameter=1,
         bias="not a sampler: converges to the mode, with no spread",
         reference="Mateos, Bazerque, Giannakis 2010; Shi, Ling, Yuan, Wu, Yin 2014",
+        masked_as="sum",
     )
 
     def __post_init__(self) -> None:

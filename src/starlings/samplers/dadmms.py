@@ -88,6 +88,7 @@ class DADMMS(Sampler):
         bias="coherent, half-noise: second order in the step 1/(4 rho |E|); "
         "private: agents too wide; paper: wrong variance unless rho = degree/2",
         reference="Tzikas, Romao, Pilanci, Abate, Kochenderfer 2024",
+        masked_as="sum",
     )
 
     def __post_init__(self) -> None:

@@ -58,6 +58,7 @@ class DSGHMC(LangevinSampler):
         floats_per_parameter=1,
         bias="first order in the step: agents pulled to their own modes, over-dispersed",
         reference="Gurbuzbalaban, Gao, Hu, Zhu 2021",
+        masked_as="mix",
     )
 
     def __post_init__(self) -> None:

@@ -78,6 +78,7 @@ class DULA(LangevinSampler):
         floats_per_parameter=1,
         bias="first order in the step, gone only as the step decays to zero",
         reference="Parayil, Bai, George, Gurram 2020",
+        masked_as="sum",
     )
 
     def __post_init__(self) -> None:

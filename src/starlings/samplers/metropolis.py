@@ -131,7 +131,9 @@ class Metropolis(Sampler):
         points, noise = random.standard_normal((2, CANDIDATE_POINTS, unit.dim))
         changes = _pilot_changes(unit.agents, SPREAD * points, noise)
         parts = jnp.minimum(0.0, -changes) if decision == "factorised" else -changes
-        chance = np.exp(np.minimum(0.0, np.asarray(unit.gossip.sum(parts)[0])))
+        chance = np.exp(
+            np.minimum(0.0, np.asarray(unit.gossip.sum(parts, "log-ratios of densities")[0]))
+        )
         pace = LENGTHS**2 * np.quantile(chance, STICKY_QUANTILE, axis=1)
         length = LENGTHS[np.argmax(pace)] if pace.max() > SMALLEST_PACE else CAUTIOUS_LENGTH
         return cls.on(unit.gossip.network, float(length), decision)

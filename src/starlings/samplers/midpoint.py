@@ -60,6 +60,7 @@ class MidpointADMMS(Sampler):
         floats_per_parameter=2,
         bias="none for Gaussians where agents are alike, else second order",
         reference="starlings",
+        masked_as="sum",
     )
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from starlings.errors import nearest
 from starlings.samplers import (
     CADMM,
     DADMMS,
+    DPSGLD,
     DSGHMC,
     DSGLD,
     DULA,
@@ -40,6 +41,7 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "dadmms": DADMMS,
     "cadmm": CADMM,
     "dsgld": DSGLD,
+    "dpsgld": DPSGLD,
     "dsghmc": DSGHMC,
     "dula": DULA,
     "midpoint": MidpointADMMS,
@@ -87,6 +89,15 @@ def find_sampler(name: str, folder: Path | None = None) -> type[Sampler]:
         f"no sampler is called {name!r}; the names are {known}, or 'package.module:Class' for a "
         f"class of your own.{nearest(name, known)}"
     )
+
+
+def name_of(sampler: type[Sampler]) -> str:
+    """The name of a class of this library, and otherwise the name that the class itself has.
+
+    >>> name_of(MidpointADMMS)
+    'midpoint'
+    """
+    return next((name for name, kind in BUILT_IN.items() if kind is sampler), sampler.__name__)
 
 
 def is_tunable(sampler: type[Sampler]) -> bool:

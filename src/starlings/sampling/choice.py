@@ -1,7 +1,15 @@
-"""Who chooses the sampler and its settings: the caller, or the agents by tuning.
+"""Who chooses how draws are made: the caller, or the agents.
 
-The argument `sampler` of `sample` is examined once, by `sampler_choice`; everything after it asks
-the choice.
+The arguments `sampler`, `method` and `exactness` of `sample` are examined once, by `choice_of`;
+everything after it asks the choice. The methods by name:
+
+    auto                   the one that is predicted to take the fewest network rounds
+    weights                importance weights of shared candidates, resampled
+    weights-metropolis     the same candidates, as proposals of an exact independence chain
+    hmc                    lock-step Hamiltonian Monte Carlo on sums: exact, for any posterior
+    dadmms                 D-ADMMS, or Metropolis where proximal steps would be too short
+    coherent, half-noise, curvature, midpoint, metropolis, metropolis-vote
+                           a rung of the ladder of exactness, see `starlings.tuning.ladder`
 """
 
 from __future__ import annotations
@@ -9,35 +17,64 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
 from starlings.errors import check_choice
-from starlings.network import Network
-from starlings.problem import Problem
+from starlings.methods import METHODS_ON_SUMS
+from starlings.methods.weights import MOST_BATCHES
+from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
+from starlings.runtime.masked_delivery import check_maskable
 from starlings.samplers import DADMMS, Sampler
-from starlings.samplers.names import is_tunable
-from starlings.sampling.request import Request, SamplerChoice, Setup
-from starlings.sampling.starts import mean_position
-from starlings.system.interrupts import DeferredInterrupt
+from starlings.sampling.automatic import Automatic
+from starlings.sampling.by_hmc import run_hmc
+from starlings.sampling.by_weights import draw_candidates, require_weights, run_weights
+from starlings.sampling.on_sums import SumsRun
+from starlings.sampling.request import Choice, Request, RequestedSchedule
+from starlings.sampling.rounds import Setup, run_rounds
+from starlings.sampling.tuned import TunedSampler
 from starlings.system.progress import Progress
 from starlings.theory import check_stability
-from starlings.tuning import EXACTNESS, Tuning, tune
-from starlings.tuning.pilot import refine
+from starlings.tuning import EXACTNESS
+from starlings.tuning.ladder import RUNGS
+
+METHODS = ("auto", *METHODS_ON_SUMS, "dadmms", *RUNGS)
+"""The values of the argument `method`."""
 
 
-def sampler_choice(
-    sampler: Sampler | type[Sampler] | None, exactness: str = "auto"
-) -> SamplerChoice:
-    """The choice that the arguments `sampler` and `exactness` of `sample` make."""
+def choice_of(sampler: Any, method: str, exactness: str, has_rounds: bool) -> Choice:
+    """The choice that arguments of `sample` make.
+
+    Args:
+        sampler: a sampler, a class of samplers to be tuned, or None.
+        method: one of `METHODS`.
+        exactness: a rung, for which `method` is the newer name.
+        has_rounds: whether the caller gave lengths in rounds, which only a sampler has.
+    """
+    check_choice(METHODS, method=method)
     check_choice(EXACTNESS, exactness=exactness)
-    if sampler is not None and exactness != "auto":
+    named = {"sampler": sampler, "method": method, "exactness": exactness}
+    given = [name for name, value in named.items() if value is not None and value != "auto"]
+    if len(given) > 1:
         raise ValueError(
-            f"`exactness` is for runs whose sampler is chosen by tuning; got {exactness!r} and "
-            f"{sampler}. Leave one of them out."
+            f"`{given[0]}` and `{given[1]}` both say how draws are made; got "
+            f"{named[given[0]]!r} and {named[given[1]]!r}. Leave one of them out."
         )
+    if sampler is not None:
+        return _by_sampler(sampler)
+    if method in METHODS_ON_SUMS:
+        return OnSums(method)
+    if method == "auto" and exactness == "auto" and not has_rounds:
+        return Automatic()
+    rung = exactness if method in ("auto", "dadmms") else method
+    return TunedSampler(None, rung)
+
+
+def _by_sampler(sampler: Any) -> Choice:
     if isinstance(sampler, Sampler):
         return GivenSampler(sampler)
-    if sampler is None or (isinstance(sampler, type) and issubclass(sampler, Sampler)):
-        return TunedSampler(sampler, exactness)
+    if isinstance(sampler, type) and issubclass(sampler, Sampler):
+        return TunedSampler(sampler)
     hint = " Names are for studies; in Python give the class or an instance."
     raise TypeError(
         "`sampler` must be a `starlings.Sampler`, such as "
@@ -61,68 +98,58 @@ class GivenSampler:
         """The sampler with all its settings."""
         return {"sampler": str(self.sampler), "exactness": "auto"}
 
-    def check(self, problem: Problem, network: Network) -> None:
+    def check(self, request: Request) -> None:
         """Refuse a sampler that cannot run on this problem and network."""
+        problem, network = request.problem, request.network
         self.sampler.check(problem, network)
+        check_maskable(network, self.sampler)
         if not network.is_distributed:  # else no process has the curvatures of all agents
             check_stability(problem, network, self.sampler)
 
-    def setup(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Setup:
-        """The sampler, problem and starting positions as they were given."""
-        return Setup(request.problem, self.sampler, request.initial)
+    def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
+        """Run the sampler as it was given."""
+        schedule, chains = request.schedule.completed(self.sampler, None), request.usual_chains
+        setup = Setup(request.problem, self.sampler, schedule, chains, request.initial)
+        return run_rounds(request, setup, checkpoint, progress)
 
 
 @dataclass(frozen=True)
-class TunedSampler:
-    """A sampler whose settings the agents choose by tuning."""
+class OnSums:
+    """A method on sums that the caller named."""
 
-    kind: type[Sampler] | None
-    """The class of samplers, tuned by its own rule; None where `exactness` decides on the class."""
-    exactness: str = "auto"
-    """The rung of the ladder of exactness, see `starlings.tuning.ladder`."""
+    method: str
 
     @property
     def title(self) -> str:
-        """What is said before the sampler is known."""
-        return "the agents tune their sampler"
+        """What is said before the run."""
+        return "lock-step HMC" if self.method == "hmc" else "importance weights"
 
-    def identity(self) -> dict[str, Any]:
-        """What was asked for, not what tuning found: that is in the checkpoint."""
-        return {"sampler": str(self.kind), "exactness": self.exactness}
+    def identity(self) -> dict[str, str]:
+        """The name of the method."""
+        return {"method": self.method}
 
-    def check(self, problem: Problem, network: Network) -> None:
-        """Refuse a class that has no rule for its settings."""
-        if self.kind is not None and not is_tunable(self.kind):
-            name = self.kind.__name__
-            raise TypeError(
-                f"`sampler` is the class {name}, which has no rule `tuned` for its settings; give "
-                f"them, as in `{name}(...)`."
-            )
+    def check(self, request: Request) -> None:
+        """Refuse lengths in rounds, which these methods do not have."""
+        self.check_lengths(request.schedule)
 
-    def setup(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Setup:
-        """The tuned sampler, and problem and starting positions in the tuned coordinates."""
-        tuning = self._load_tuning(checkpoint)
-        if tuning is None:
-            tuning = self._tune(request, progress)
-            if checkpoint is not None:
-                checkpoint.save_tuning(*tuning.parts())
-        progress.print_status(tuning.summary())
-        initial = None if request.start is None else tuning.coordinates(request.start)
-        return Setup(tuning.problem(request.problem), tuning.sampler, initial, tuning)
+    def check_lengths(self, schedule: RequestedSchedule) -> None:
+        """Refuse a schedule with lengths in rounds."""
+        for name in ("burn_in", "thin"):
+            value = getattr(schedule, name)
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` is for methods that run in rounds; got {name}={value} and "
+                    f"method={self.method!r}. Leave it out."
+                )
 
-    def _load_tuning(self, checkpoint: Checkpoint | None) -> Tuning | None:
-        """What the agents had found when the run that is resumed was begun."""
-        stored = None if checkpoint is None else checkpoint.tuning()
-        return None if stored is None else Tuning.from_parts(*stored, self.kind)
-
-    def _tune(self, request: Request, progress: Progress) -> Tuning:
-        """What the agents find, confirmed by pilot runs."""
-        problem, network, start = request.problem, request.network, request.start
-        start = None if start is None else mean_position(problem, start)
-        with DeferredInterrupt(not network.is_distributed) as interrupts:
-            with progress.spinner("tuning: mode and scale of the posterior"):
-                tuning = tune(problem, network, start, exactness=self.exactness, sampler=self.kind)
-            interrupts.raise_if_pending()
-            tuning = refine(problem, tuning, network, request.seed, progress.progress_bar)
-            interrupts.raise_if_pending()
-        return tuning
+    def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
+        """Make the draws."""
+        with jax.enable_x64(True):
+            run = SumsRun.begun(request, checkpoint, progress)
+            if self.method == "hmc":
+                run.locate_if_possible()
+                return run_hmc(run)
+            run.locate()
+            draw_candidates(run, lambda found: len(found.sizes) < MOST_BATCHES)
+            require_weights(run)
+            return run_weights(run, self.method)

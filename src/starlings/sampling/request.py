@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,14 +11,18 @@ from starlings.errors import check_choice, check_count
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.problem.shards import digest
+from starlings.results.gather import Run
 from starlings.results.outputs import DrawBytes, check_rounds
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.recording import Schedule
 from starlings.samplers import Sampler
+from starlings.sampling.private import privacy_of
 from starlings.sampling.starts import flat_positions
 from starlings.system.progress import Progress, number_of
 from starlings.tuning import Tuning
 
+DEFAULT_CHAINS = 4
+"""Chains where the caller does not say how many, and the method has no number of its own."""
 BURN_IN = 500
 """Default burn-in: cycles of the sampler that are dropped before the first draw. A cycle is the
 number of rounds from one new position to the next, see `Sampler.cycle`."""
@@ -46,6 +50,11 @@ class RequestedSchedule:
         check_count(0, burn_in=0 if burn_in is None else burn_in)
         check_rounds(Schedule(self.draws, burn_in or 0, 1 if thin is None else thin))
 
+    @property
+    def has_rounds(self) -> bool:
+        """Whether the caller gave a length in rounds, which only a sampler has."""
+        return self.burn_in is not None or self.thin is not None
+
     def completed(self, sampler: Sampler, tuning: Tuning | None) -> Schedule:
         """The rounds of the run, with defaults that suit the sampler and what tuning predicts."""
         burn_in = BURN_IN * sampler.cycle if self.burn_in is None else self.burn_in
@@ -63,32 +72,21 @@ class RequestedSchedule:
         return max(1, round(cycles)) * sampler.cycle
 
 
-class Setup(NamedTuple):
-    """What is run: a sampler with settings, and the problem in the coordinates it moves in."""
-
-    problem: Problem
-    sampler: Sampler
-    initial: Any = None
-    """Starting positions in those coordinates, as `sample` takes them; None for N(0, I)."""
-    tuning: Tuning | None = None
-    """What the agents found; None where the caller gave the settings."""
-
-
-class SamplerChoice(Protocol):
-    """Who chooses the sampler and its settings: the caller or the agents, see `choice`."""
+class Choice(Protocol):
+    """Who chooses how draws are made: the caller, or the agents themselves; see `choice`."""
 
     @property
     def title(self) -> str:
-        """What the announcement of the run says about the sampler."""
+        """What the announcement of the run says about the method."""
 
     def identity(self) -> dict[str, str]:
         """What must be equal where a run is resumed."""
 
-    def check(self, problem: Problem, network: Network) -> None:
-        """Refuse a sampler that cannot run on this problem and network."""
+    def check(self, request: Request) -> None:
+        """Refuse a method that cannot run on this problem and network, or as this is asked for."""
 
-    def setup(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Setup:
-        """The sampler with its settings, found by tuning if the agents choose."""
+    def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
+        """Make the draws."""
 
 
 @dataclass(frozen=True)
@@ -98,23 +96,35 @@ class Request:
     problem: Problem
     network: Network
     """The network, with its nodes in the order of the problem's sites."""
-    choice: SamplerChoice
+    choice: Choice
     schedule: RequestedSchedule
-    chains: int
-    """Independent replicas of the whole network."""
+    chains: int | None
+    """Independent chains; None if the method chooses their number."""
     seed: int
     initial: Any
     """Starting positions, as `sample` takes them."""
     precision: str
     """"float64" or "float32"."""
+    check: bool = True
+    """Whether the draws are examined when the run is over."""
 
     def __post_init__(self) -> None:
-        check_count(1, chains=self.chains)
+        check_count(1, chains=DEFAULT_CHAINS if self.chains is None else self.chains)
         check_count(0, seed=self.seed)
         if self.seed > LARGEST_SEED:
             raise ValueError(f"`seed` must be below 2**63, got {self.seed}.")
         check_choice(("float64", "float32"), precision=self.precision)
-        self.choice.check(self.problem, self.network)
+        self.choice.check(self)
+
+    @property
+    def usual_chains(self) -> int:
+        """The chains that were asked for, or `DEFAULT_CHAINS`."""
+        return DEFAULT_CHAINS if self.chains is None else self.chains
+
+    @property
+    def wanted(self) -> int:
+        """Effective draws that are asked for, of all chains together."""
+        return self.schedule.draws * self.usual_chains
 
     @property
     def start(self) -> np.ndarray | None:
@@ -123,13 +133,15 @@ class Request:
 
     def size(self) -> DrawBytes:
         """Bytes that the draws take in memory and on disk."""
-        return DrawBytes.estimate(self.problem, self.schedule.draws, self.chains, self.precision)
+        draws, chains = self.schedule.draws, self.usual_chains
+        return DrawBytes.estimate(self.problem, draws, chains, self.precision)
 
     def identity(self) -> dict[str, Any]:
         """What must be equal where a run is resumed, in types that JSON has."""
         lengths = {"burn_in": self.schedule.burn_in, "thin": self.schedule.thin}
         described = {**self.choice.identity(), "chains": self.chains, **lengths}
         described |= {"seed": self.seed, "precision": self.precision}
+        described["privacy"] = privacy_of(self.network)
         if self.start is not None:
             described["initial"] = digest({"initial": self.start})
         edges = sorted(sorted(map(str, edge)) for edge in self.network.graph.edges)
@@ -148,8 +160,14 @@ class Request:
             f"{'' if self.network.is_distributed else rows}"
             f"{number_of(self.network.size, 'site')}, {number_of(self.problem.dim, 'parameter')}, "
             f"{number_of(self.network.num_edges, 'link')}; {self.choice.title}; "
-            f"{number_of(self.chains, 'chain')} of {number_of(self.schedule.draws, 'draw')}"
+            f"{self._amount()}"
         )
+
+    def _amount(self) -> str:
+        """How many draws are asked for, in words."""
+        if self.chains is None:
+            return f"{number_of(self.wanted, 'effective draw')}"
+        return f"{number_of(self.chains, 'chain')} of {number_of(self.schedule.draws, 'draw')}"
 
 
 def matched(problem: Problem, network: Network) -> Network:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from starlings.errors import PrivacyError
 from starlings.results.result import Result
 from starlings.sampling import sample
 from starlings.study.study import Study
@@ -32,6 +33,12 @@ def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool)
 
     A process reads only the rows of its own sites.
     """
+    if plan.model.standardise and settings.get("privacy", "none") != "none":
+        raise PrivacyError(
+            f"{plan.path}: `standardise` tells all processes the sums of each covariate at every "
+            'site, which privacy = "totals" does not allow. Standardise the columns beforehand, '
+            "with means and standard deviations that all sites may know."
+        )
     progress = cluster.is_first and not quiet  # the launcher shows stderr of all processes mixed
     print_status(_title(plan), progress)
     survey = cluster.broadcast(plan.source.survey() if cluster.is_first else None)

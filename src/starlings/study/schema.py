@@ -100,7 +100,7 @@ def read_study(source: Path) -> Sections:
     )
     _check_model(model, found.model)
     _check_data(sections["data"], found.data)
-    _check_exactness(sections["run"], found)
+    _check_method(sections["run"], found)
     if (found.network.graph is None) == (found.network.edges is None):
         raise sections["network"].error(
             'needs either `graph` or `edges`, and not both; write for example graph = "ring".'
@@ -156,12 +156,16 @@ def _check_model(section: Section, model: ModelSection) -> None:
         raise section.error(f"names the columns {repeated} more than once; name each only once.")
 
 
-def _check_exactness(section: Section, found: Sections) -> None:
-    exactness = found.run.options.get("exactness", "auto")
-    if exactness != "auto" and found.sampler.name is not None:
+def _check_method(section: Section, found: Sections) -> None:
+    names, options = ("method", "exactness"), found.run.options
+    named = {name: options[name] for name in names if options.get(name, "auto") != "auto"}
+    if found.sampler.name is not None:
+        named["[sampler]"] = found.sampler.name
+    if len(named) > 1:
+        (first, one), (second, other) = list(named.items())[:2]
         raise section.error(
-            f"`exactness` is for runs whose sampler is chosen by tuning; got {exactness!r} and "
-            f"[sampler] with the name {found.sampler.name!r}. Leave one of them out."
+            f"`{first}` and `{second}` both say how draws are made; got {one!r} and {other!r}. "
+            "Leave one of them out."
         )
 
 

@@ -29,7 +29,7 @@ Every section, its keys, their types and their defaults. A key without a default
                     seed (of "small_world").
     edges           list of pairs of site names, such as [["north", "south"], ["south", "west"]].
 
-[sampler]       How to draw. Without this section the agents choose and tune a sampler themselves.
+[sampler]       How to draw, in rounds. Without this section `method` of [run] decides.
     name            text. A name that `starlings samplers` lists, or "package.module:Class" for a
                     subclass of `starlings.Sampler` of your own. The folder of the TOML file is
                     searched too: with a file mine.py beside it, write name = "mine:MySampler".
@@ -39,7 +39,9 @@ Every section, its keys, their types and their defaults. A key without a default
 
 [run]           How long to run. The section may be left out.
     draws           whole number, default 1000. Draws recorded in each chain.
-    chains          whole number, default 4. Independent replicas of the whole network.
+    method          text, default "auto": the method with the fewest network rounds. "weights",
+                    "weights-metropolis", "hmc", "dadmms", or a rung of its ladder of exactness.
+    chains          whole number. Independent chains; by default the method chooses, or 4.
     burn_in         whole number of rounds, default 500 for each round that the sampler needs to
                     move once. Dropped before the first draw.
     thin            whole number of rounds, default 1, or as tuned. From one draw to the next.

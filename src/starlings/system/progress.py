@@ -220,7 +220,7 @@ class Progress:
         return spinner(name, self.wanted)
 
     def progress_bar(
-        self, name: str, total: int
+        self, name: str, total: int, unit: str = "rounds"
     ) -> contextlib.AbstractContextManager[Report | None]:
-        """A context in which `total` rounds are run; it takes the number of rounds so far."""
-        return progress_bar(name, total, self.wanted)
+        """A context in which `total` units are done; it takes the number done so far."""
+        return progress_bar(name, total, self.wanted, unit)

@@ -119,6 +119,7 @@ def draws_are_those_of_a_plain_loop(trial: Trial, sampler: Sampler) -> None:
 def _plain_draws(trial: Trial, sampler: Sampler, chain: int) -> Mapping[str, Any]:
     """The draws of one chain by their names, (1, draw, agent, ...)."""
     agents, keys = trial.agents(sampler), trial.keys(chain)
+    keys = keys._replace(agents=sampler.private_keys(keys.agents))
     start = jnp.asarray(trial.positions(sampler, COMPARED_CHAINS)[chain])
     constrain = jax.vmap(jax.vmap(jax.vmap(trial.problem.parameters.constrain)))
 

@@ -1,0 +1,14 @@
+"""Methods on sums: draws for the price of few network rounds, equal in every bit at all sites.
+
+weights.py       importance weights of shared candidates: one sum makes all draws
+proposal.py      the law of the candidates
+resampling.py    equally weighted draws from weighted candidates
+hmc.py           lock-step Hamiltonian Monte Carlo: one sum makes one leapfrog of all chains
+warmup.py        how it finds its step, its trajectory length and its metric
+lockstep.py      its run: warm-up, then draws
+cards.py         what a result says of both
+prediction.py    network rounds that each method would take, by which `sample` chooses
+"""
+
+METHODS_ON_SUMS = ("weights", "weights-metropolis", "hmc")
+"""The names of the methods in this room, as values of the argument `method` of `sample`."""

@@ -1,0 +1,283 @@
+"""Importance weights: one sum over the network makes draws of a near-Gaussian posterior.
+
+Every site draws the same candidates z_s from a proposal (see `proposal`) and computes its own
+potential f_i at all of them; one sum of as many numbers as there are candidates gives every site
+
+    log w_s = - sum_i f_i(z_s) - log q(z_s),    q = sum_b (S_b / S) q_b                     (1)
+
+Where the weights are uneven, further batches b are drawn from proposals that are fitted to the
+weighted candidates so far; q in (1) is the mixture of all proposals (adaptive multiple importance
+sampling), so that no candidate is lost. The largest weights are smoothed by a generalised Pareto
+distribution, whose shape k-hat judges them (Vehtari, Simpson, Gelman, Yao and Gabry 2024): with
+k-hat below `LARGEST_K` the weights have a finite variance. The effective number of candidates is
+
+    n_eff = (sum_s w_s)^2 / sum_s w_s^2                                                     (2)
+
+and the evidence, the marginal likelihood of all rows, is the mean of the weights,
+
+    log Z = log (1/S) sum_s w_s,    error = sqrt(variance of w_s / S) / Z                   (3)
+
+The largest of S weights whose tail has the shape k is of the order of S^k times their mean. Where
+proposals are nearly perfect, the largest weights are a plateau from which a few stand out slightly;
+a Pareto fit then means nothing, and k-hat comes out above one. So, with M the largest weight in
+units of the mean,
+
+    k-hat = log M / log S    where the fit gives `LARGEST_K` or more, but M <= sqrt(S) / 10     (4)
+
+No single candidate, seen or unseen, then matters beside the Monte Carlo error of 1 / sqrt(S).
+
+What k-hat cannot see: a mode that no candidate is near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from starlings.errors import CandidateError
+from starlings.methods.evaluation import device_of, potentials_at
+from starlings.methods.proposal import FEWEST_FITTED, Proposal
+from starlings.network.gossip import Gossip
+from starlings.random.addresses import shared_words
+from starlings.runtime.buckets import Agents
+
+KIND = "potentials at shared candidates"
+"""What an agent puts into the sums, in the account of what leaves a site."""
+LARGEST_K = 0.5
+"""k-hat from which on weights are not trusted: their variance would be infinite."""
+CANDIDATES_PER_DRAW = 2
+"""Candidates of the first batch for one effective draw that is asked for."""
+MOST_BATCHES = 8
+"""Number of batches after which the weights are given up."""
+LARGEST_BATCH = 2**17
+"""Largest number of candidates in one batch."""
+FEWEST_SMOOTHED = 25
+"""Candidates of positive weight below which no k-hat is known: it needs five in the tail."""
+EVEN = 0.1
+"""Largest weight up to which weights count as even, in units of their mean and of sqrt(S)."""
+BLOCK_BYTES, ACCELERATOR_BLOCK_BYTES = 2**22, 2**28
+"""Bytes of one number for every row and candidate of a block, on a CPU and on other devices."""
+
+
+@dataclass
+class WeightedCandidates:
+    """All candidates so far, with the summed potential at each of them."""
+
+    proposals: list[Proposal] = field(default_factory=list)
+    """One for each batch."""
+    sizes: list[int] = field(default_factory=list)
+    """Candidates of each batch."""
+    points: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    """z_s, (candidate, dim)."""
+    potentials: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """F(z_s), (candidate,); infinite where it is undefined."""
+
+    log_densities: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    """log q_b(z_s), (batch, candidate)."""
+
+    def with_batch(self, proposal: Proposal, points: np.ndarray, potentials: np.ndarray) -> Any:
+        """These candidates and one more batch."""
+        before, proposals = self.points.reshape(-1, points.shape[1]), [*self.proposals, proposal]
+        at_earlier = [*self.log_densities, proposal.log_density(before)]
+        at_new = [each.log_density(points) for each in proposals]
+        return WeightedCandidates(
+            proposals,
+            [*self.sizes, len(points)],
+            np.concatenate([before, points]),
+            np.concatenate([self.potentials, potentials]),
+            np.concatenate([at_earlier, at_new], axis=1),
+        )
+
+    @cached_property
+    def log_weights(self) -> np.ndarray:
+        """log w_s, eq. (1)."""
+        shares = np.log(np.array(self.sizes) / len(self.points))
+        return -self.potentials - logsumexp(shares[:, None] + self.log_densities, axis=0)  # (1)
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether any candidate has a finite potential, hence a positive weight."""
+        return bool(np.isfinite(self.potentials).any())
+
+    @cached_property
+    def _smoothed(self) -> tuple[np.ndarray, float]:
+        return _pareto_smoothed(self.log_weights) if self.is_defined else (self.log_weights, np.inf)
+
+    @property
+    def smoothed_log_weights(self) -> np.ndarray:
+        """The logarithms of the smoothed weights, which sum to one."""
+        return self._smoothed[0]
+
+    @property
+    def pareto_k(self) -> float:
+        """k-hat of the weights: trust them below `LARGEST_K`; infinite where it is not known."""
+        return self._smoothed[1]
+
+    @property
+    def effective_number(self) -> float:
+        """n_eff, eq. (2)."""
+        if not self.is_defined:
+            return 0.0
+        return float(np.exp(-logsumexp(2 * self.smoothed_log_weights)))  # (2)
+
+    @property
+    def log_evidence(self) -> tuple[float, float]:
+        """log Z and its standard error, eq. (3), in the coordinates of the candidates."""
+        logs, count = self.log_weights, len(self.log_weights)
+        value = logsumexp(logs) - np.log(count)
+        error = np.exp(logs - value).std(ddof=1) / np.sqrt(count)
+        return float(value), float(error)  # (3)
+
+    @cached_property
+    def gaussian_k(self) -> float:
+        """k-hat of the first batch: how near the posterior is to its Gaussian approximation."""
+        return self._first_batches(1).pareto_k
+
+    def without_last_batch(self) -> WeightedCandidates:
+        """All candidates but those of the last batch."""
+        return self._first_batches(len(self.sizes) - 1)
+
+    def _first_batches(self, number: int) -> WeightedCandidates:
+        count = sum(self.sizes[:number])
+        kept = self.points[:count], self.potentials[:count], self.log_densities[:number, :count]
+        return WeightedCandidates(self.proposals[:number], self.sizes[:number], *kept)
+
+    @cached_property
+    def is_trusted(self) -> bool:
+        """Whether k-hat is good: at once, or before and after the last batch.
+
+        The first good value of several is not trusted by itself: batches are drawn until there is
+        one, and a tail that no candidate has found yet makes k-hat too small.
+        """
+        if not self.sizes or not self.pareto_k < LARGEST_K:
+            return False
+        return len(self.sizes) == 1 or self.without_last_batch().pareto_k < LARGEST_K
+
+    def suffice(self, wanted: float) -> bool:
+        """Whether the weights can be trusted, and are worth `wanted` draws."""
+        return self.is_trusted and self.effective_number >= wanted
+
+
+@dataclass(frozen=True)
+class CandidateSums:
+    """The sum over the network of all agents' potentials at candidates."""
+
+    agents: Agents
+    """The local agents, in the coordinates of the candidates."""
+    gossip: Gossip
+    dim: int
+    num_rows: int
+    """Rows of the local agents, by which candidates are divided into blocks."""
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """F at points (candidate, dim), by one sum over the network.
+
+        One further number, the mean of all coordinates, tells whether all sites have the same
+        candidates.
+        """
+        own = potentials_at(self.agents, points, self.num_rows, block_bytes(self.agents))
+        own = self.gossip.bounded(_infinite_where_undefined(own))
+        checksum = np.full((len(own), 1), points.mean())
+        total = self.gossip.sum(np.column_stack([own, checksum]), KIND)[0]
+        expected = self.gossip.network.size * points.mean()
+        if not np.isclose(total[-1], expected, rtol=1e-9, atol=1e-9):
+            raise CandidateError(
+                "the sites did not draw the same candidates: they must run the same versions of "
+                "starlings, NumPy and SciPy, with the same `seed`."
+            )
+        return _infinite_where_undefined(total[:-1])
+
+
+def weighted_candidates(
+    sums: CandidateSums,
+    found: WeightedCandidates,
+    wanted: float,
+    seed: int,
+    is_diagonal: bool,
+    is_worthwhile: Callable[[WeightedCandidates], bool],
+) -> WeightedCandidates:
+    """Batch after batch until the weights suffice, or further ones are not worthwhile.
+
+    Args:
+        sums: the sums over the network.
+        found: the candidates so far; none at the beginning.
+        wanted: effective draws that are asked for.
+        seed: of all candidates.
+        is_diagonal: whether covariances are fitted as diagonal matrices.
+        is_worthwhile: whether another batch is drawn; it may save the candidates.
+    """
+    while not found.sizes or (
+        found.is_defined and not found.suffice(wanted) and is_worthwhile(found)
+    ):
+        proposal = next_proposal(found, sums.dim, is_diagonal)
+        number = next_size(found, wanted)
+        scramble = shared_words(seed, "candidates", len(found.sizes) + 1)[-1]
+        points = proposal.candidates(number, scramble)
+        found = found.with_batch(proposal, points, sums.at(points))
+    return found
+
+
+def next_proposal(found: WeightedCandidates, dim: int, is_diagonal: bool) -> Proposal:
+    """The first proposal, or one that is fitted to the candidates so far."""
+    if not found.sizes:
+        return Proposal.standard(dim, is_diagonal)
+    if found.pareto_k < LARGEST_K:  # only more of the same is needed
+        return found.proposals[-1]
+    return Proposal.fitted(found.points, tempered(found, dim), is_diagonal)
+
+
+def tempered(found: WeightedCandidates, dim: int) -> np.ndarray:
+    """Smoothed weights, flattened until they are worth enough candidates to fit a covariance."""
+    logs, power = found.smoothed_log_weights, 1.0
+    while True:
+        scaled = power * logs
+        scaled = scaled - logsumexp(scaled)
+        if np.exp(-logsumexp(2 * scaled)) >= FEWEST_FITTED * dim or power < 0.1:
+            return np.exp(scaled)
+        power *= 0.8
+
+
+def next_size(found: WeightedCandidates, wanted: float) -> int:
+    """Candidates of the next batch: those that are missing, and a few more."""
+    least = CANDIDATES_PER_DRAW * wanted
+    if found.sizes and found.pareto_k < LARGEST_K:
+        share = found.effective_number / len(found.points)
+        least = max(least, 1.3 * (wanted - found.effective_number) / share)
+    return int(min(2 ** np.ceil(np.log2(max(least, 64))), LARGEST_BATCH))
+
+
+def _pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Logarithms of weights, smoothed and normalised, and k-hat; infinite if none is known.
+
+    Those that are zero in floating point take no part, since a tail of zeros fits any shape.
+    Weights are left as they are where few are left, and by eq. (4).
+    """
+    from arviz_stats.base import array_stats
+
+    plain = log_weights - logsumexp(log_weights)
+    is_positive = plain > plain.max() + np.log(np.finfo(float).tiny)
+    if is_positive.sum() < FEWEST_SMOOTHED:
+        return plain, np.inf
+    smoothed, log_count = plain.copy(), np.log(len(plain))
+    with np.errstate(all="ignore"):  # of a fit that has no solution: k-hat is then NaN
+        smoothed[is_positive], k = array_stats.psislw(-plain[is_positive])
+    log_largest = plain.max() + log_count
+    if not k < LARGEST_K and log_largest <= np.log(EVEN) + log_count / 2:
+        return plain, float(log_largest / log_count)  # (4)
+    return (smoothed, float(k)) if np.isfinite(k) else (plain, np.inf)
+
+
+def _infinite_where_undefined(potentials: np.ndarray) -> np.ndarray:
+    """Potentials, with those that are not finite made infinite: such candidates weigh nothing."""
+    return np.where(np.isfinite(potentials), potentials, np.inf)
+
+
+def block_bytes(agents: Agents) -> int:
+    """The bytes of a block on the device that has the agents' rows."""
+    is_cpu = device_of(agents).platform == "cpu"
+    return BLOCK_BYTES if is_cpu else ACCELERATOR_BLOCK_BYTES

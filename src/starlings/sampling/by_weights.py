@@ -1,0 +1,110 @@
+"""Runs by importance weights of shared candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from starlings.errors import CandidateError
+from starlings.methods.cards import ImportanceWeights, SumTraffic
+from starlings.methods.resampling import metropolis, resampled
+from starlings.methods.weights import (
+    LARGEST_K,
+    CandidateSums,
+    WeightedCandidates,
+    weighted_candidates,
+)
+from starlings.results.gather import Run
+from starlings.runtime.buckets import grouped
+from starlings.runtime.recording import Recording, Schedule
+from starlings.sampling.on_sums import Outcome, SumsRun
+from starlings.system.interrupts import DeferredInterrupt
+
+
+def draw_candidates(run: SumsRun, is_worthwhile: Callable[[WeightedCandidates], bool]) -> None:
+    """Draw batches until they suffice or are not worthwhile; every batch is saved."""
+    moved, network = run.problem, run.request.network
+    num_rows = int(moved.num_rows.sum())
+    sums = CandidateSums(grouped(moved.agents(network)), run.gossip, moved.dim, num_rows)
+
+    def is_saved_and_worthwhile(found: WeightedCandidates) -> bool:
+        run.candidates = found
+        run.save()
+        interrupts.raise_if_pending()
+        return is_worthwhile(found)
+
+    with (
+        DeferredInterrupt(not network.is_distributed) as interrupts,
+        run.progress.spinner("weights: potentials of all sites at shared candidates"),
+    ):
+        found = weighted_candidates(
+            sums,
+            run.candidates,
+            run.request.wanted,
+            run.request.seed,
+            run.is_diagonal,
+            is_saved_and_worthwhile,
+        )
+        if found is not run.candidates:
+            run.candidates = found
+            run.save()
+        interrupts.raise_if_pending()
+
+
+def require_weights(run: SumsRun) -> None:
+    """Refuse candidates that cannot stand for the posterior."""
+    found, wanted = run.candidates, run.request.wanted
+    if found.suffice(wanted):
+        return
+    if not found.is_defined:
+        raise CandidateError(
+            f"none of {len(found.points):,} candidates around the mode has a weight: at each of "
+            "them the potential of some site is infinite or undefined. Look for a log-likelihood "
+            "or a log-prior that is -inf or NaN near the mode."
+        )
+    raise CandidateError(
+        f"importance weights cannot stand for this posterior: their Pareto k-hat is "
+        f"{found.pareto_k:.2f} (trusted below {LARGEST_K}), and {found.effective_number:,.0f} of "
+        f"{len(found.points):,} candidates are effective ({wanted:,} were asked for), after "
+        f'{len(found.sizes)} batches. Use method="hmc", which is exact for any posterior, or '
+        'method="auto".'
+    )
+
+
+def run_weights(run: SumsRun, method: str) -> Run:
+    """The run whose draws are taken from the weighted candidates."""
+    found, request = run.candidates, run.request
+    is_chain = method == "weights-metropolis"
+    chains, draws = request.usual_chains, request.schedule.draws
+    numbers = (metropolis if is_chain else resampled)(found, chains, draws, request.seed)
+    run.recording = Recording()
+    run.record(np.moveaxis(found.points[numbers], 1, 0))
+    evidence, error = found.log_evidence
+    ledger = run.gossip.ledger
+    drawn_by = "metropolis" if is_chain else "resampling"
+    outcome = Outcome(
+        method,
+        ImportanceWeights(len(found.points), len(found.sizes), drawn_by),
+        Schedule(draws),
+        chains,
+        SumTraffic.of(run.gossip, ledger.messages, ledger.floats),
+        {"log_weight": found.log_weights[numbers].T},
+        {
+            "pareto_k": found.pareto_k,
+            "effective_candidates": found.effective_number,
+            "log_evidence": evidence + _log_determinant(run),
+            "log_evidence_error": error,
+        },
+    )
+    return run.finished(outcome)
+
+
+def _log_determinant(run: SumsRun) -> float:
+    """log |det L| of the coordinates x = c + L z of the candidates."""
+    if run.coordinates is None:
+        return 0.0
+    scale = run.coordinates.scale
+    if scale.ndim == 1:
+        return float(np.log(np.abs(scale)).sum())
+    return float(np.linalg.slogdet(scale)[1])

@@ -1,0 +1,199 @@
+"""What runs of the methods on sums have in common: importance weights and lock-step HMC.
+
+Both make the same draws at every site, from one seed: an agent's draws are those of all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from starlings.errors import NoModeError
+from starlings.methods.cards import SumTraffic
+from starlings.methods.proposal import Proposal
+from starlings.methods.weights import WeightedCandidates
+from starlings.network.gossip import Gossip, Ledger
+from starlings.problem import Problem
+from starlings.results.datasets import Drawer
+from starlings.results.gather import Run
+from starlings.runtime.checkpoint import Checkpoint
+from starlings.runtime.recording import Record, Recording, Schedule
+from starlings.sampling.private import privacy_of
+from starlings.sampling.request import Request
+from starlings.sampling.starts import mean_position
+from starlings.system.progress import Progress
+from starlings.tuning.tuner import Coordinates, coordinates_at_mode
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a method on sums made its draws, for the result."""
+
+    method: str
+    drawer: Drawer
+    schedule: Schedule
+    chains: int
+    traffic: SumTraffic
+    statistics: dict[str, np.ndarray]
+    """Further statistics of every draw by name, (draw, chain)."""
+    attributes: dict[str, Any]
+    """Further attributes of the result."""
+
+
+@dataclass
+class SumsRun:
+    """A run by a method on sums: what this process knows of it, equal at all sites."""
+
+    request: Request
+    gossip: Gossip
+    progress: Progress
+    checkpoint: Checkpoint | None = None
+    coordinates: Coordinates | None = None
+    """The Gaussian approximation at the mode; None where there is no mode."""
+    newton_iterations: int = 0
+    candidates: WeightedCandidates = field(default_factory=WeightedCandidates)
+    recording: Recording = field(default_factory=Recording)
+    chain_arrays: dict[str, np.ndarray] | None = None
+    """The state of HMC's chains that a resumed run found; None if there is none."""
+    is_located: bool = False
+    """Whether the mode has been looked for."""
+
+    @classmethod
+    def begun(cls, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> SumsRun:
+        """A new run, or what its checkpoint has."""
+        run = cls(request, Gossip(request.network), progress, checkpoint)
+        if checkpoint is not None:
+            arrays, run.recording = checkpoint.restored_shared()
+            if arrays is not None:
+                run._restore(arrays)
+        return run
+
+    @property
+    def problem(self) -> Problem:
+        """The problem in the coordinates of the Gaussian approximation, or in its own."""
+        problem = self.request.problem
+        if self.coordinates is None:
+            return problem
+        return problem.affine(self.coordinates.centre, self.coordinates.scale)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the scale of the Gaussian approximation is a diagonal matrix."""
+        return self.coordinates is not None and self.coordinates.scale.ndim == 1
+
+    def unscaled(self, positions: np.ndarray) -> np.ndarray:
+        """Positions (..., dim) in the coordinates of the model."""
+        if self.coordinates is None:
+            return positions
+        centre, scale = self.coordinates.centre, self.coordinates.scale
+        return centre + (positions * scale if self.is_diagonal else positions @ scale.T)
+
+    def locate(self) -> None:
+        """Find the mode and the metric there, unless it has been done."""
+        if self.is_located:
+            return
+        problem, start = self.request.problem, self.request.start
+        start = None if start is None else mean_position(problem, start)
+        with self.progress.spinner("tuning: mode and scale of the posterior"):
+            found, self.newton_iterations = coordinates_at_mode(problem, self.gossip, start)
+        self.coordinates, self.is_located = found, True
+
+    def locate_if_possible(self) -> None:
+        """Find the mode, if there is one."""
+        try:
+            self.locate()
+        except NoModeError:
+            self.is_located = True
+
+    def record(self, positions: np.ndarray) -> None:
+        """Record positions (draw, chain, dim) as the draws of every local agent."""
+        agents, dtype = len(self.request.network.local), np.dtype(self.request.precision)
+        everywhere = np.repeat(positions[:, :, None].astype(dtype), agents, axis=2)
+        residual = np.zeros(everywhere.shape[:3], dtype)
+        self.recording.add(Record(everywhere, residual), len(everywhere))
+
+    def finished(self, outcome: Outcome) -> Run:
+        """The run that is over, with everything that was sent for it."""
+        request, ledger = self.request, self.gossip.ledger
+        run = Run(
+            self.problem,
+            request.network,
+            outcome.drawer,
+            outcome.schedule,
+            request.seed,
+            request.precision,
+            self.recording,
+            outcome.chains,
+            outcome.traffic,
+            None if self.checkpoint is None else self.checkpoint.folder,
+            statistics=outcome.statistics,
+        )
+        run.add_attributes(
+            method=outcome.method,
+            network_rounds=ledger.rounds,
+            bytes_sent=ledger.bytes,
+            newton_iterations=self.newton_iterations,
+            privacy=privacy_of(request.network),
+            disclosed=ledger.kinds,
+            **outcome.attributes,
+        )
+        return run
+
+    def save(self, chains: dict[str, np.ndarray] | None = None) -> None:
+        """Save the run, if it has a checkpoint; `chains` is the state of HMC's chains."""
+        if self.checkpoint is None:
+            return
+        ledger = self.gossip.ledger
+        arrays = {
+            "ledger": np.array([ledger.rounds, ledger.messages, ledger.floats]),
+            "kinds": np.array(json.dumps(ledger.kinds)),
+            "newton_iterations": np.array(self.newton_iterations),
+        }
+        if self.coordinates is not None:
+            arrays |= {"centre": self.coordinates.centre, "scale": self.coordinates.scale}
+        arrays |= _candidate_arrays(self.candidates)
+        arrays |= {f"chains_{name}": value for name, value in (chains or {}).items()}
+        self.checkpoint.save_shared(ledger.rounds, self.recording, arrays)
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        rounds, messages, floats = arrays["ledger"].tolist()
+        self.gossip.ledger = Ledger(rounds, messages, floats, json.loads(str(arrays["kinds"])))
+        self.newton_iterations = int(arrays["newton_iterations"])
+        if "centre" in arrays:
+            self.coordinates = Coordinates(arrays["centre"], arrays["scale"], is_at_mode=True)
+        self.candidates, self.is_located = _restored_candidates(arrays), True
+        chains = {k.removeprefix("chains_"): v for k, v in arrays.items() if k[:7] == "chains_"}
+        self.chain_arrays = chains or None
+
+
+def _candidate_arrays(found: WeightedCandidates) -> dict[str, np.ndarray]:
+    """Candidates as named arrays, for a checkpoint."""
+    if not found.sizes:
+        return {}
+    proposals = {
+        f"proposal_{i}_{name}": np.asarray(value)
+        for i, proposal in enumerate(found.proposals)
+        for name, value in asdict(proposal).items()
+    }
+    columns = {name: getattr(found, name) for name in ("points", "potentials", "log_densities")}
+    return {**proposals, **columns, "sizes": np.array(found.sizes)}
+
+
+def _restored_candidates(arrays: dict[str, np.ndarray]) -> WeightedCandidates:
+    """The candidates of which these are the arrays."""
+    if "sizes" not in arrays:
+        return WeightedCandidates()
+    sizes = arrays["sizes"].tolist()
+    proposals = [
+        Proposal(
+            arrays[f"proposal_{i}_centre"],
+            arrays[f"proposal_{i}_scale"],
+            float(arrays[f"proposal_{i}_heavy_share"]),
+        )
+        for i in range(len(sizes))
+    ]
+    columns = (arrays[name] for name in ("points", "potentials", "log_densities"))
+    return WeightedCandidates(proposals, sizes, *columns)

@@ -1,0 +1,149 @@
+"""Runs in rounds: neighbours exchange the messages of a sampler, round after round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from starlings.diagnostics.stein import Stein
+from starlings.diagnostics.stein_network import check_stein_identities
+from starlings.errors import DivergenceError
+from starlings.network.secrecy import check_budget
+from starlings.problem import Problem
+from starlings.results.datasets import RoundTraffic
+from starlings.results.gather import Run
+from starlings.runtime import loop
+from starlings.runtime.checkpoint import Checkpoint
+from starlings.runtime.recording import Schedule
+from starlings.samplers import Sampler
+from starlings.samplers.names import name_of
+from starlings.sampling.private import privacy_of
+from starlings.sampling.request import Request
+from starlings.sampling.starts import start_positions
+from starlings.system.progress import Progress
+from starlings.tuning import Tuning
+
+MESSAGES = "messages of the sampler"
+"""What agents send their neighbours in every round, in the account of what leaves a site."""
+EXAMINED_DRAWS = 1000
+"""Draws of each agent, of all chains together, that are tested by Stein's identities."""
+
+
+class Setup(NamedTuple):
+    """What is run: a sampler with settings, and the problem in the coordinates it moves in."""
+
+    problem: Problem
+    sampler: Sampler
+    schedule: Schedule
+    chains: int
+    initial: Any = None
+    """Starting positions in those coordinates, as `sample` takes them; None for N(0, I)."""
+    tuning: Tuning | None = None
+    """What the agents found; None where the caller gave the settings."""
+    superchains: np.ndarray | None = None
+    """The group of every chain, if the chains of a group start at the same point."""
+
+
+def run_rounds(
+    request: Request, setup: Setup, checkpoint: Checkpoint | None, progress: Progress
+) -> Run:
+    """All rounds of the local agents, their draws, and what a result reports besides."""
+    own = setup.sampler.attributes(setup.chains, setup.schedule.num_rounds)
+    if request.network.secrecy is not None:
+        before = 0 if setup.tuning is None else setup.tuning.sent.rounds
+        check_budget(before + setup.schedule.num_rounds, request.network.secrecy.most_rounds)
+    run = _draws(request, setup, checkpoint, progress)
+    stein = _examined(run, setup) if request.check else None
+    run.add_attributes(**_attributes(run, setup, stein), **own)
+    return run
+
+
+def _draws(
+    request: Request, setup: Setup, checkpoint: Checkpoint | None, progress: Progress
+) -> Run:
+    problem, sampler, schedule, chains = setup[:4]
+    network, seed, precision = request.network, request.seed, request.precision
+    dtype = np.dtype(precision)
+    with (
+        jax.enable_x64(precision == "float64"),
+        progress.progress_bar("sampling", schedule.num_rounds) as report,
+    ):
+        agents = problem.agents(network, dtype)
+        positions = start_positions(problem, sampler, setup.initial, chains, seed, dtype)
+        try:
+            recording = loop.run(
+                sampler, agents, network, positions, seed, schedule, report, checkpoint=checkpoint
+            )
+        except DivergenceError as error:
+            raise _with_remedy(error, setup) from None
+    message_bytes = sampler.card.floats(problem.dim) * dtype.itemsize
+    return Run(
+        problem,
+        network,
+        sampler,
+        schedule,
+        seed,
+        precision,
+        recording,
+        chains,
+        RoundTraffic(network, schedule, message_bytes),
+        None if checkpoint is None else checkpoint.folder,
+    )
+
+
+def _with_remedy(error: DivergenceError, setup: Setup) -> DivergenceError:
+    """The error of a run that diverged; a tuned run has safer alternatives."""
+    if setup.tuning is None or setup.tuning.is_exact:
+        return error
+    hint = "This run was tuned: method='hmc' and method='metropolis' are exact, and do not diverge."
+    return DivergenceError(f"{error} {hint}")
+
+
+def _examined(run: Run, setup: Setup) -> Stein | None:
+    """Stein's identities of the draws of a tuned run, unless their law is known exactly."""
+    if setup.tuning is None or _has_exact_law(setup):
+        return None
+    draws = np.moveaxis(run.recording.thinned(EXAMINED_DRAWS), 0, 1)
+    number = draws.shape[0] * draws.shape[1]
+    return check_stein_identities(setup.problem, run.network, draws, number)
+
+
+def _has_exact_law(setup: Setup) -> bool:
+    """Whether theory knows the law: the sampler is linear, and the potentials are quadratic."""
+    tuning = setup.tuning
+    is_known = tuning is not None and not np.isnan(tuning.predicted_w2)
+    return is_known and setup.problem.is_quadratic
+
+
+def _attributes(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
+    """What a result reports besides draws; rounds and bytes include tuning and examination."""
+    tuning, made = setup.tuning, run.recording.count
+    rounds = 0 if made == 0 else int(run.schedule.round_of(made - 1))
+    _, sizes = run.traffic.until(np.arange(max(made, 1))[-1:])
+    sent = [part for part in (None if tuning is None else tuning.sent, stein) if part is not None]
+    exchanged = run.chains * rounds * setup.sampler.card.floats(setup.problem.dim)
+    kinds = Counter[str]()
+    for part in sent:
+        kinds.update(part.kinds)
+    kinds[MESSAGES] = exchanged
+    found: dict[str, Any] = {
+        "privacy": privacy_of(run.network),
+        "disclosed": kinds,
+        "exchanged": setup.sampler.card.exchanged,
+        "method": name_of(type(run.sampler)) if tuning is None else tuning.rung,  # type: ignore[arg-type]
+        "network_rounds": rounds + sum(part.rounds for part in sent),
+        "bytes_sent": run.chains * int(sizes.sum()) + sum(8 * part.floats for part in sent),
+    }
+    if setup.sampler.is_private:
+        found["model"] = setup.problem.provenance(with_rows=False)
+    if tuning is not None:
+        found["tuning"] = tuning.record()
+        found["has_exact_law"] = int(_has_exact_law(setup))
+    if stein is not None:
+        found["stein"] = stein.record()
+    if setup.superchains is not None:
+        found["superchains"] = setup.superchains.tolist()
+    return found

@@ -1,0 +1,382 @@
+"""`sample(..., privacy="totals")`: the same draws, and nothing but masked numbers leaves a site."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import networkx as nx
+import numpy as np
+import pytest
+
+import starlings as st
+from starlings.errors import FixedPointError, PrivacyError
+from starlings.methods.hmc import KIND as HMC_KIND
+from starlings.methods.prediction import Prediction
+from starlings.methods.weights import KIND as WEIGHTS_KIND
+from starlings.methods.weights import WeightedCandidates
+from starlings.network.gossip import Gossip
+from starlings.privacy.guard_rails import VARIABLE, GuardRails
+from starlings.privacy.masks import Masks
+from starlings.privacy.secrecy import Secrecy
+from starlings.results.disclosed import CONSEQUENCES
+from starlings.runtime.masked_delivery import is_maskable
+from starlings.sampling.rounds import MESSAGES
+from tests.mpi import mpi, needs_mpi
+
+RESOLUTION = 1e-9
+"""Largest difference of masked and unmasked draws, in posterior standard deviations."""
+RING = st.Network.ring(4)
+
+
+def logistic(scale: float = 1.0) -> st.Problem:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(120, 2)) * scale
+    y = (random.logistic(size=120) < X @ [1.0, -0.5] / scale).astype(float)
+    return st.models.logistic_regression(X, y, sites=np.arange(120) % 4)
+
+
+def draws_of(result: st.Result) -> np.ndarray:
+    return result.posterior["beta"].values
+
+
+def in_sd(difference: np.ndarray, draws: np.ndarray) -> float:
+    return float(np.max(np.abs(difference) / draws.std(axis=(0, 1, 2))))
+
+
+LENGTHS = {"draws": 30, "chains": 2, "check": False, "progress": False}
+RUNS = {
+    "weights": {"method": "weights"},
+    "hmc": {"method": "hmc", "chains": 16},
+    "D-ADMMS": {"sampler": st.DADMMS(rho=4.0), "burn_in": 20},
+    "midpoint": {"sampler": st.MidpointADMMS(rho=4.0), "burn_in": 20},
+    "mixes": {"sampler": st.DSGLD(step_size=1e-3), "burn_in": 20},
+    "tuned": {"method": "coherent", "burn_in": 10, "thin": 2},
+}
+
+
+@pytest.mark.parametrize("how", RUNS.values(), ids=RUNS)
+def test_masked_draws_are_those_of_an_unmasked_run(how):
+    """To rounding: fixed-point numbers have more places than floating-point ones."""
+    how = {**LENGTHS, **how}
+    plain, masked = (st.sample(logistic(), RING, **how, privacy=p) for p in ("none", "totals"))
+    assert masked.attrs["privacy"] == "totals"
+    assert masked.attrs["method"] == plain.attrs["method"]
+    assert in_sd(draws_of(plain) - draws_of(masked), draws_of(plain)) < RESOLUTION
+
+
+def test_masks_take_no_further_round():
+    how = {**LENGTHS, "method": "weights"}
+    plain, masked = (st.sample(logistic(), RING, **how, privacy=p) for p in ("none", "totals"))
+    assert masked.attrs["network_rounds"] == plain.attrs["network_rounds"]
+
+
+def test_masked_totals_are_the_same_bits_everywhere_and_on_every_graph():
+    parts = np.random.default_rng(1).normal(size=(6, 20)) * 1e3
+    totals = set()
+    for graph in (nx.cycle_graph(6), nx.complete_graph(6), nx.star_graph(5), nx.path_graph(6)):
+        network = st.Network(graph)
+        with jax.enable_x64(True):
+            total = Gossip(network.masked(Secrecy.agreed(network))).sum(parts)
+        assert np.all(total == total[0])
+        totals.add(total[0].tobytes())
+    assert len(totals) == 1
+
+
+def test_what_leaves_a_site_is_masked(monkeypatch):
+    """Two runs with the same rows and seed send numbers that have nothing in common."""
+    sent: list[np.ndarray] = []
+    masked = Masks.masked
+
+    def recorded(self, parts):
+        sent.append(masked(self, parts))
+        return sent[-1]
+
+    monkeypatch.setattr(Masks, "masked", recorded)
+    problem, runs = logistic(), []
+    for _ in range(2):
+        st.sample(problem, RING, **LENGTHS, method="weights", privacy="totals")
+        runs.append(np.concatenate([part.ravel() for part in sent]))
+        sent.clear()
+    assert runs[0].shape == runs[1].shape
+    assert np.mean(runs[0] == runs[1]) < 1e-3
+    assert abs(np.corrcoef(runs)[0, 1]) < 5 / np.sqrt(runs[0].size)
+    assert abs(runs[0].mean() / 2**32 - 0.5) < 5 / np.sqrt(12 * runs[0].size)
+
+
+def test_every_purpose_has_its_own_masks():
+    network = RING.masked(Secrecy.agreed(RING))
+    with jax.enable_x64(True):
+        one, other = Gossip(network), Gossip(network)
+    parts = np.ones((4, 3))
+    assert not np.any(one.masks.masked(parts) == other.masks.masked(parts))
+
+
+def test_a_resumed_run_has_the_same_draws_and_new_keys(tmp_path, monkeypatch):
+    sessions = []
+    agreed = Secrecy.agreed.__func__
+
+    def recorded(cls, *arguments):
+        secrecy = agreed(cls, *arguments)
+        sessions.append(next(iter(secrecy.keys.values())).session)
+        return secrecy
+
+    monkeypatch.setattr(Secrecy, "agreed", classmethod(recorded))
+    how = {**LENGTHS, "method": "hmc", "chains": 16, "privacy": "totals"}
+    whole = st.sample(logistic(), RING, **how)
+    how["checkpoint"] = tmp_path / "run"
+    st.sample(logistic(), RING, **{**how, "draws": 10})
+    again = st.sample(logistic(), RING, **how, resume=True)
+    np.testing.assert_array_equal(draws_of(again), draws_of(whole))
+    assert len(set(sessions)) == 3
+    assert again.attrs["disclosed"] == whole.attrs["disclosed"]
+
+
+REFUSED = {
+    "metropolis": (RING, {"method": "metropolis"}, "Metropolis cannot be masked: it reads more"),
+    "vote": (RING, {"method": "metropolis-vote"}, "Metropolis cannot be masked"),
+    "path": (
+        st.Network.path(4),
+        {"sampler": st.DADMMS(rho=4.0)},
+        "the agent '0' has 1 neighbour, whose message it would read as it is",
+    ),
+    "tuned on a star": (st.Network.star(4), {"method": "dadmms"}, "needs 2 neighbours at every"),
+}
+
+
+@pytest.mark.parametrize(("network", "how", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_masked_is_refused_before_anything_is_sent(network, how, text, monkeypatch):
+    monkeypatch.setattr(Gossip, "sum", lambda *_: pytest.fail("something was sent"))
+    with pytest.raises(PrivacyError, match=text):
+        st.sample(logistic(), network, **LENGTHS, **how, privacy="totals")
+
+
+def test_an_unknown_kind_of_privacy_is_refused():
+    with pytest.raises(ValueError, match=r"`privacy` must be one of \['none', 'totals'\]"):
+        st.sample(logistic(), RING, privacy="total")
+
+
+def test_numbers_beyond_the_fixed_point_range_stop_the_run():
+    """Hessians of columns in units of 1e-9 are of the order of 1e18."""
+    with pytest.raises(FixedPointError, match=r"too large for a masked sum of 4 sites.*standard"):
+        st.sample(logistic(scale=1e9), RING, **LENGTHS, privacy="totals")
+
+
+def test_a_site_where_the_potential_is_infinite_does_not_stop_it():
+    """One site has no density below 0.95, where half of the others' posterior is."""
+    shards = [{"y": np.linspace(0, 2, 20), "bound": np.full(20, b)} for b in (-9.0, -9.0, 0.95)]
+    problem = st.Problem(_inside, lambda p: -0.5 * p["m"] ** 2, {"m": ()}, shards)
+    result = st.sample(
+        problem,
+        st.Network.ring(3),
+        method="hmc",
+        chains=16,
+        draws=50,
+        check=False,
+        initial={"m": 1.1},
+        privacy="totals",
+    )
+    assert result.posterior["m"].min() > 0.95
+
+
+def _inside(p, row):
+    return jnp.where(p["m"] > row["bound"], -0.5 * (row["y"] - p["m"]) ** 2, -jnp.inf)
+
+
+def rows(sites=4, each=30, levels=2):
+    random = np.random.default_rng(2)
+    return {
+        f"s{k}": {"x": random.normal(size=(each, 2)), "y": np.arange(each) % levels}
+        for k in range(sites)
+    }
+
+
+def test_guard_rails_pass_and_name_rule_number_and_remedy():
+    rails, shards = GuardRails(), rows()
+    rails.check(4, 3, shards)
+    with pytest.raises(PrivacyError, match=r"fewest_sites: 3 sites are needed, got 2.* more sites"):
+        rails.check(2, 3, shards)
+    with pytest.raises(PrivacyError, match=r"fewest_rows: site 's0' has 10 rows and needs 11"):
+        rails.check(4, 3, rows(each=10))
+    with pytest.raises(PrivacyError, match=r"30 rows, enough for 10 parameters, .* model has 11"):
+        rails.check(4, 11, shards)
+    shards["s2"]["y"] = np.r_[np.ones(28), np.zeros(2)]
+    with pytest.raises(PrivacyError, match=r"at site 's2' the column y has a value .* in 2 rows"):
+        rails.check(4, 3, shards)
+    shards["s2"]["y"] = np.arange(30)  # no categories
+    rails.check(4, 3, shards)
+
+
+def test_guard_rails_are_checked_before_anything_is_sent(monkeypatch):
+    monkeypatch.setattr(Gossip, "sum", lambda *_: pytest.fail("something was sent"))
+    x = np.linspace(0, 1, 80)[:, None]
+    small = st.models.linear_regression(x[:8], np.ones(8), sites=np.arange(8) % 4)
+    with pytest.raises(PrivacyError, match="fewest_rows"):
+        st.sample(small, RING, privacy="totals")
+    two = st.models.linear_regression(x, np.ones(80), sites=np.arange(80) % 2)
+    with pytest.raises(PrivacyError, match="fewest_sites"):
+        st.sample(two, st.Network.path(2), privacy="totals")
+
+
+def test_a_site_sets_its_own_guard_rails_in_a_file(tmp_path, monkeypatch):
+    file = tmp_path / "rails.toml"
+    file.write_text("fewest_rows = 31\nmost_parameters_per_row = 0.5\n")
+    monkeypatch.setenv(VARIABLE, str(file))
+    assert GuardRails.of_this_machine() == GuardRails(fewest_rows=31, most_parameters_per_row=0.5)
+    with pytest.raises(PrivacyError, match="has 30 rows and needs 31"):
+        st.sample(logistic(), RING, privacy="totals")
+    st.sample(logistic(), RING, **LENGTHS)  # numbers as they are: no promise, no guard rail
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fewest_row = 3", r"unknown guard rail `fewest_row`.*Did you mean 'fewest_rows'\?"),
+        ("fewest_rows = -1", "`fewest_rows` must be a number from 0, got -1"),
+        ("fewest_rows = 2.5", "must be a number from 0, got 2.5"),
+        ("fewest_rows = ", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_of_guard_rails_is_an_error(text, message, tmp_path):
+    (tmp_path / "rails.toml").write_text(text)
+    with pytest.raises(PrivacyError, match=message):
+        GuardRails.read(tmp_path / "rails.toml")
+
+
+def test_a_missing_file_of_guard_rails_is_an_error(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "nowhere/rails.toml")
+    with pytest.raises(PrivacyError, match=r"in nowhere.rails.toml cannot be read"):
+        GuardRails.of_this_machine()
+
+
+def test_a_budget_of_rounds_ends_a_run(tmp_path, monkeypatch):
+    (tmp_path / "rails.toml").write_text("most_rounds = 30")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "rails.toml"))
+    with pytest.raises(PrivacyError, match="most_rounds: this run needs more than 30 network"):
+        st.sample(logistic(), RING, **LENGTHS, method="hmc", privacy="totals")
+    with pytest.raises(PrivacyError, match="most_rounds"):
+        st.sample(logistic(), RING, st.DADMMS(rho=4.0), **LENGTHS, burn_in=1, privacy="totals")
+
+
+def test_a_study_cannot_set_guard_rails():
+    assert not {field.name for field in dataclasses.fields(GuardRails)} & {
+        *st.sample.__kwdefaults__
+    }
+
+
+def test_a_result_says_what_left_each_site():
+    plain, masked = (
+        st.sample(logistic(), RING, **LENGTHS, method="weights", privacy=p)
+        for p in ("none", "totals")
+    )
+    table = plain.disclosed()
+    assert list(table.columns) == ["kind", "numbers", "readable by", "what follows"]
+    assert set(table.index) == {"0", "1", "2", "3"}
+    own = table.loc["2"].set_index("kind")
+    assert own.loc["potentials at shared candidates", "numbers"] >= 2 * 60
+    assert "rows" in own.loc["derivatives", "what follows"]
+    assert set(table["readable by"]) == {"its neighbours on the way to the centre"}
+    hidden = masked.disclosed()
+    assert hidden["numbers"].tolist() == table["numbers"].tolist()
+    assert set(hidden["readable by"]) == {"nobody by itself"}
+    by_rounds = st.sample(logistic(), RING, st.DADMMS(rho=4.0), **LENGTHS, burn_in=10)
+    own = by_rounds.disclosed().loc["0"]
+    assert (own["kind"], own["numbers"]) == ("messages of the sampler", 2 * 40 * 3)
+
+
+@needs_mpi
+def test_two_processes_mask_their_sums():
+    program = """
+import numpy as np
+from starlings.runtime.mpi.cluster import Cluster
+import starlings as st
+from tests.mpi import placed
+from tests.privacy.test_private_runs import LENGTHS, RING, logistic
+how = {**LENGTHS, "method": "weights"}
+alone = st.sample(logistic(), RING, **how)
+with Cluster() as cluster:
+    part, network = placed(cluster, logistic(), RING)
+    result = st.sample(part, network, **how, privacy="totals")
+    if cluster.is_first:
+        distance = abs(result.posterior.beta - alone.posterior.beta.values).max()
+        assert distance < 1e-9, distance
+        print("the same", result.attrs["privacy"])
+    try:
+        st.sample(part, network, st.DADMMS(rho=4.0), **LENGTHS, privacy="totals")
+    except st.PrivacyError as error:
+        print("refused" if "several processes" in str(error) else error)
+"""
+    done = mpi(2, "-c", program)
+    assert done.stdout.count("the same totals") == 1, done.stderr
+    assert done.stdout.count("refused") == 2
+
+
+def test_a_masked_result_has_no_counts_or_checksums_of_rows():
+    results = [st.sample(logistic(), RING, **LENGTHS, privacy=p) for p in ("none", "totals")]
+    plain, masked = (json.loads(result.attrs["model"]) for result in results)
+    assert set(plain) - set(masked) == {"rows", "digests"}
+
+
+def test_cross_validation_can_be_masked():
+    problem = logistic()
+    result = st.sample(problem, RING, **{**LENGTHS, "draws": 60})
+    plain, masked = (st.loo(problem, RING, result, privacy=p) for p in ("none", "totals"))
+    assert masked.elpd == pytest.approx(plain.elpd, rel=1e-12)
+    assert masked.rounds == plain.rounds
+    models = {"one": (problem, result), "two": (problem, result)}
+    tables = [st.compare_loo(RING, models, privacy=p) for p in ("none", "totals")]
+    np.testing.assert_allclose(tables[0], tables[1], rtol=1e-9, atol=1e-9)
+
+
+def poisson() -> st.Problem:
+    """Far from its mode a potential is finite, and larger than any integer of a masked sum."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(120, 2)) * 3
+    y = random.poisson(np.exp(3 + X @ [0.3, -0.2])).astype(float)
+    return st.models.poisson_regression(X, y, sites=np.arange(120) % 4)
+
+
+@pytest.mark.parametrize("method", ["auto", "hmc"])
+def test_points_far_from_the_mode_do_not_stop_the_search(method):
+    how = {**LENGTHS, "method": method, "chains": 16}
+    plain, masked = (st.sample(poisson(), RING, **how, privacy=p) for p in ("none", "totals"))
+    assert in_sd(draws_of(plain) - draws_of(masked), draws_of(plain)) < RESOLUTION
+
+
+@pytest.mark.parametrize(("network", "is_possible"), [(RING, True), (st.Network.path(4), False)])
+def test_the_automatic_choice_knows_what_can_be_masked(network, is_possible):
+    """Where messages to single neighbours cannot be masked, D-ADMMS is no option."""
+    masked = network.masked(Secrecy.agreed(network))
+    assert is_maskable(masked, st.DADMMS) is is_possible
+    assert is_maskable(network, st.DADMMS)
+    known = {"rounds_per_sum": 1000, "wanted": 4000, "admms_chains": 250, "admms_tau": 17.0}
+    known |= {"pilot_rounds": 750, "dim": 3, "has_mode": True, "is_quadratic": True}
+    prediction = Prediction(**known, can_run_rounds=is_possible)
+    assert prediction.cheapest(WeightedCandidates()) == ("dadmms" if is_possible else "weights")
+
+
+def test_a_run_is_resumed_with_the_same_privacy_only(tmp_path):
+    how = {**LENGTHS, "method": "hmc", "chains": 16, "checkpoint": tmp_path / "run"}
+    st.sample(logistic(), RING, **{**how, "draws": 4})
+    with pytest.raises(st.CheckpointError, match="privacy"):
+        st.sample(logistic(), RING, **how, resume=True, privacy="totals")
+
+
+def test_positions_that_masks_cannot_hold_end_a_run_as_diverged():
+    how = {**LENGTHS, "burn_in": 2, "initial": np.full(3, 1e16), "privacy": "totals"}
+    with pytest.raises(st.DivergenceError):
+        st.sample(logistic(), RING, st.DADMMS(rho=4.0), **how)
+
+
+def test_what_an_examination_sends_is_disclosed():
+    result = st.sample(logistic(), RING, method="coherent", chains=2, draws=800, progress=False)
+    kinds = set(result.disclosed()["kind"])
+    assert {"gradients at draws", "derivatives", "messages of the sampler"} <= kinds
+
+
+def test_every_kind_of_number_has_a_consequence():
+    kinds = {HMC_KIND, WEIGHTS_KIND, MESSAGES, "derivatives", "draws", "gradients at draws"}
+    kinds |= {"potentials", "smallest penalty", "mean and sd of draws", "sums over rows"}
+    assert kinds | {"distance from the average", "log-ratios of densities"} == set(CONSEQUENCES)
