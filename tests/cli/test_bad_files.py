@@ -200,7 +200,7 @@ STUDIES = {
     "exactness": (
         "draws = 2",
         'exactness = "midpoint"',
-        "study.toml: [run] `exactness` is for runs whose sampler is chosen by tuning",
+        "study.toml: [run] `exactness` and `[sampler]` both say how draws are made; got 'midpoint'",
     ),
     "run key": ("draws = 2", "draw = 2", "[run] unknown key `draw`"),
     "run key hint": ("draws = 2", "burnin = 2", "Did you mean 'burn_in'?"),

@@ -322,7 +322,7 @@ RUNS = {
     ),
     "exactness of a given sampler": (
         {"exactness": "midpoint"},
-        "`exactness` is for runs whose sampler is chosen by tuning; got 'midpoint' and DADMMS(",
+        "`sampler` and `exactness` both say how draws are made; got DADMMS(",
     ),
     "resume without a checkpoint": ({"resume": True}, "`resume=True` needs `output` or"),
     "checkpoint_every": ({"checkpoint_every": 0}, "`checkpoint_every` must be a whole number"),

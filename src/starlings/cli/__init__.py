@@ -2,7 +2,7 @@
 
     application.py    the application: what all commands share, such as options and errors
     sampling.py       sample, show, samplers
-    checking.py       theory, calibrate
+    checking.py       theory, calibrate, compare-models
     research.py       demo, accuracy, paper
 
 Importing a module of commands registers them, in the order in which `starlings --help` lists them.

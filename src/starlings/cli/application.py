@@ -21,6 +21,9 @@ import typer
 
 from starlings._version import __version__
 
+QUIET_XLA = ("TF_CPP_MIN_LOG_LEVEL", "3")
+"""An environment variable and its value with which XLA writes no log. XLA of JAX 0.9 takes every
+program that it finds in the compilation cache for one of another machine, and says so."""
 INTERRUPTED = 130
 """The exit code of a process that was ended by Ctrl-C, by custom of shells."""
 
@@ -100,6 +103,7 @@ def command(panel: str, example: str) -> Callable[[Callable[..., None]], Callabl
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def with_cache(*arguments: Any, **options: Any) -> None:
+            os.environ.setdefault(*QUIET_XLA)
             importlib.import_module("starlings.system.compilation_cache").turn_on()
             function(*arguments, **options)
 

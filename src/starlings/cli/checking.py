@@ -1,4 +1,4 @@
-"""The commands that check a study before it is trusted: `theory` and `calibrate`."""
+"""The commands that check a study, or compare several: `theory`, `calibrate`, `compare-models`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from starlings.cli.application import StudyFile, command, count_option
+from starlings.cli.application import Json, StudyFile, command, count_option
 
 PANEL = "Checking"
 """The heading of these commands in `starlings --help`."""
@@ -87,3 +87,39 @@ def calibrate(
         return
     print_report(result, Console(markup=False, highlight=False))
     typer.echo(f"Ranks, figure and table in {folder}")
+
+
+@command(PANEL, "starlings compare-models line.nc curve.nc")
+def compare_models(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            dir_okay=False,
+            help="Two or more netCDF files that `starlings sample` wrote with the method weights, "
+            "of models of the same rows.",
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Compare models of the same rows by their evidence, the marginal likelihood of all rows.
+
+    Printed are log-evidence and its error, the log Bayes factor against the best
+    model, and the probability of each model if all are equally probable beforehand.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from starlings.comparison.models import compare_models as compare
+    from starlings.results.result import open_result
+
+    if len(set(files)) < max(2, len(files)):
+        listed = ", ".join(map(str, files))
+        raise ValueError(f"name at least two files, each of them once, got {listed}.")
+    found = compare({str(file): open_result(file) for file in files})
+    if as_json:
+        typer.echo(found.to_json(orient="index", indent=2, double_precision=15))
+        return
+    table = Table("model", *(name.replace("_", " ") for name in found.columns))
+    for name, row in found.iterrows():
+        table.add_row(str(name), *(f"{value:.3f}" for value in row))
+    Console(markup=False, highlight=False).print(table)

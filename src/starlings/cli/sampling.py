@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from starlings.results.result import Result
     from starlings.samplers import Sampler
 
+MASKING = {
+    "sum": "possible: it reads the sum of its neighbours' messages only",
+    "mix": "possible: it reads a weighted sum of its neighbours' messages only",
+    None: "not possible: it reads more of its neighbours than a sum",
+}
+"""What the card of a sampler says of masks, in words."""
 PANEL = "Sampling"
 """The heading of these commands in `starlings --help`."""
 
@@ -39,7 +45,7 @@ def sample(
     ] = False,
     draws: Annotated[int | None, count_option(1, "Draws recorded in each chain.", "1000")] = None,
     chains: Annotated[
-        int | None, count_option(1, "Independent replicas of the whole network.", "4")
+        int | None, count_option(1, "Independent chains.", "the method chooses, or 4")
     ] = None,
     burn_in: Annotated[
         int | None,
@@ -58,15 +64,31 @@ def sample(
             "1, or half the rounds per effective draw if the agents tune the sampler",
         ),
     ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="How draws are made: `weights`, `weights-metropolis`, `hmc`, `dadmms`, a rung of "
+            "its ladder (`coherent`, `half-noise`, `curvature`, `midpoint`, `metropolis`, "
+            "`metropolis-vote`), or `auto`: the one with the fewest network rounds.",
+            show_default="`method` of the study, or auto",
+        ),
+    ] = None,
     exactness: Annotated[
         str | None,
         typer.Option(
-            help="How exact a run is whose sampler the agents tune: `coherent`, `half-noise`, "
-            "`curvature`, `midpoint`, `metropolis`, `metropolis-vote` or `auto`.",
+            help="The older name of --method, for the rungs of the ladder.",
             show_default="`exactness` of the study, or auto",
         ),
     ] = None,
     seed: Annotated[int | None, count_option(0, "The same seed gives the same draws.", "0")] = None,
+    privacy: Annotated[
+        str | None,
+        typer.Option(
+            help="`totals` masks all messages, so that nobody learns anything but totals; `none` "
+            "sends numbers as they are.",
+            show_default="`privacy` of the study, or none",
+        ),
+    ] = None,
     runtime: Annotated[
         str,
         typer.Option(
@@ -109,8 +131,8 @@ def sample(
         if cluster is None or cluster.is_first:
             RunFiles(target, overwrite, resume=resume).check(plan.inputs())
         lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
-        further = {"exactness": exactness, "checkpoint_every": checkpoint_every}
-        settings = plan.run_settings(**lengths, **further)
+        how = {"method": method, "exactness": exactness, "privacy": privacy}
+        settings = plan.run_settings(**lengths, **how, checkpoint_every=checkpoint_every)
         settings |= {"output": target, "overwrite": overwrite, "resume": resume}
         run = run_locally if cluster is None else functools.partial(run_on, cluster)
         result = run(plan, settings, quiet)
@@ -208,6 +230,7 @@ def _print_card(name: str, sampler: type[Sampler]) -> None:
         "exchanged": card.exchanged,
         "floats per neighbour per round": card.size,
         "bias": card.bias,
+        "masking": MASKING[card.masked_as],
         "settings": "\n".join(settings) or "none",
         "tuning": tuning,
         "reference": card.reference,

@@ -1,0 +1,1 @@
+"""Which of several models fits better: evidence, and leave-one-out cross-validation."""
