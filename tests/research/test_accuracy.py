@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
     reason="needs starlings[accuracy]",
 )
 
-TINY = run.Effort(chains=4, draws=50, effective_draws=1, nuts_chains=4, nuts_draws=500)
+TINY = run.Effort(effective_draws=200, nuts_chains=4, nuts_draws=500)
 
 
 @pytest.fixture(scope="module")
@@ -172,25 +172,29 @@ def test_the_floor_is_chance():
 
 
 def test_a_run_with_too_few_effective_draws_is_made_longer(monkeypatch):
-    """Independent draws: 100 x 4 chains are short of 800, and 1.3 x 2 times as many are asked."""
+    """A run that has half of the 4 x 100 effective draws is asked for 1.3 x 2 times as many."""
     asked = []
 
-    def sample(problem, network, draws, chains, seed, progress):
-        asked.append(draws)
-        values = np.random.default_rng(0).normal(size=(chains, draws, 1))
+    def sample(problem, network, method, draws, seed, progress):
+        asked.append((method, draws))
+        values = np.random.default_rng(0).normal(size=(2, draws, 1))
         return SimpleNamespace(posterior=xr.Dataset({"x": (["chain", "draw", "agent"], values)}))
 
     monkeypatch.setattr(run, "sample", sample)
-    effort = run.Effort(chains=4, draws=100, effective_draws=800, nuts_chains=1, nuts_draws=1)
-    run.sample_enough(None, None, effort)
-    assert asked[0] == 100
-    assert 230 < asked[1] < 350
-    asked.clear()
-    run.sample_enough(None, None, replace(effort, effective_draws=100))
-    assert asked == [100]
-    asked.clear()
-    run.sample_enough(None, None, replace(effort, effective_draws=10**6))
-    assert asked == [100, 100 * run.LONGEST]
+
+    def draws_asked(effort):
+        asked.clear()
+        run.sample_enough(None, None, effort, "hmc")
+        assert {method for method, _ in asked} == {"hmc"}
+        return [draws for _, draws in asked]
+
+    first, second = draws_asked(replace(TINY, effective_draws=400))
+    assert first == 100
+    assert 230 < second < 350
+    monkeypatch.setattr(run, "USUAL_CHAINS", 1)
+    assert draws_asked(replace(TINY, effective_draws=400)) == [400]
+    monkeypatch.setattr(run, "USUAL_CHAINS", 40)
+    assert draws_asked(replace(TINY, effective_draws=4000)) == [100, 100 * run.LONGEST]
 
 
 @pytest.fixture(scope="module")
@@ -205,8 +209,13 @@ def known() -> data.Case:
 
 
 @pytest.fixture(scope="module")
-def tiny(known) -> run.Comparison:
+def both(known) -> dict[str, run.Comparison]:
     return run.compare_case(known, TINY)
+
+
+@pytest.fixture(scope="module")
+def tiny(both) -> run.Comparison:
+    return both["auto"]
 
 
 @pytest.mark.slow
@@ -222,13 +231,27 @@ def test_nuts_finds_a_posterior_in_closed_form(known, tiny):
 
 @pytest.mark.slow
 def test_a_short_run_is_compared_with_nuts(tiny):
-    assert tiny.result.posterior["beta"].shape == (4, 50, 3, 2)
     assert tiny.nuts["beta"].shape == (4, 500, 1, 2)
     assert len(tiny.check.against_reference) == 3 * 2
     assert len(tiny.floor) == 2
-    assert tiny.effective_draws > 0
-    rounds = 4 * 50 * tiny.result.attrs["thin"]
-    np.testing.assert_allclose(tiny.rounds_per_draw * tiny.effective_draws, rounds)
+    assert tiny.effective_draws >= 200
+    shown = report.lines(report.summary(tiny))
+    assert shown["network rounds, all included"] == f"{tiny.result.attrs['network_rounds']:,}"
+    assert shown["MB sent by all agents"] == f"{tiny.result.attrs['bytes_sent'] / 1e6:.1f}"
+
+
+@pytest.mark.slow
+def test_the_default_and_dadmms_are_compared(both):
+    """On a ring of three all agents are neighbours, so that a sum over the network is one round."""
+    numbers = {method: report.summary(found) for method, found in both.items()}
+    assert numbers["auto"]["method"] == "weights"
+    assert numbers["auto"]["network_rounds"] < 20
+    k = both["auto"].result.attrs["pareto_k"]
+    assert report.drawn_by(numbers["auto"]) == f"weights, k-hat {k:.2f}"
+    assert report.drawn_by(numbers["dadmms"]) == both["dadmms"].result.attrs["method"]
+    run_by_rounds = both["dadmms"].result
+    drawn = run_by_rounds.posterior.sizes["draw"] * run_by_rounds.attrs["thin"]
+    assert numbers["dadmms"]["network_rounds"] >= drawn + run_by_rounds.attrs["burn_in"]
 
 
 @pytest.mark.slow
@@ -244,10 +267,11 @@ def test_a_run_that_is_too_short_is_said_to_be(tiny):
 
 
 @pytest.mark.slow
-def test_table_and_figure_are_written(tiny, tmp_path):
-    report.save([tiny, tiny], tmp_path)
-    numbers = json.loads((tmp_path / "accuracy.json").read_text())["cases"]
-    assert [case["name"] for case in numbers] == ["Known"] * 2
+def test_tables_and_figure_are_written(tiny, both, tmp_path):
+    report.save({"auto": [tiny, tiny], "dadmms": [both["dadmms"]] * 2}, tmp_path)
+    written = json.loads((tmp_path / "accuracy.json").read_text())["methods"]
+    assert [[case["name"] for case in found] for found in written.values()] == [["Known"] * 2] * 2
+    numbers = written["auto"]
     scores = tiny.check.against_reference
     assert numbers[0]["agents"]["w2"] == scores["w2"].max()
     assert numbers[0]["floor"]["w2"] == tiny.floor["w2"].max()
@@ -256,14 +280,17 @@ def test_table_and_figure_are_written(tiny, tmp_path):
     assert {line.count("|") for line in table} == {4}
     assert f"| {scores['w2'].max():.3f} ({tiny.floor['w2'].max():.3f}) |" in text
     assert "3 wards" in text
-    assert "Known: made up." in text
+    assert text.count("Known: made up.") == 2 * 2
+    assert all(f"**{title}**" in text for title in report.TITLES.values())
+    assert set(report.TITLES) == set(run.METHODS)
     for name in ("accuracy.png", "accuracy.svg"):
         assert (tmp_path / name).stat().st_size > 10_000
 
 
 @pytest.mark.slow
 def test_the_printed_table_fits_a_terminal(tiny, capsys):
-    Console(width=80, color_system=None).print(report.display_table([tiny] * 3))
+    (table,) = report.display_tables({"auto": [tiny] * 3})
+    Console(width=80, color_system=None).print(table)
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert "[" in printed  # a parameter's label is not markup
@@ -290,9 +317,9 @@ def test_the_command_passes_its_options_on(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_makes_its_folder(monkeypatch, tmp_path, tiny, known):
+def test_a_run_makes_its_folder(monkeypatch, tmp_path, both, known):
     monkeypatch.setattr(run, "all_cases", lambda: [known])
-    monkeypatch.setattr(run, "compare_case", lambda case, effort, progress: tiny)
+    monkeypatch.setattr(run, "compare_case", lambda case, effort, progress: both)
     run.run(tmp_path / "a" / "b", quick=True)
     assert (tmp_path / "a" / "b" / "accuracy.md").is_file()
 

@@ -44,8 +44,11 @@ class Comparison:
         return [*self.check.problems, *(f"NUTS {text[0].lower()}{text[1:]}" for text in nuts)]
 
     @property
-    def rounds_per_draw(self) -> float:
-        """Rounds after the burn-in, of all chains, for an effective draw of the worst agent."""
-        sizes = self.result.posterior.sizes
-        rounds = sizes["chain"] * sizes["draw"] * self.result.attrs["thin"]
-        return rounds / self.effective_draws
+    def network_rounds(self) -> int:
+        """Network rounds of the whole run, all included."""
+        return int(self.result.attrs["network_rounds"])
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that all agents sent in the whole run."""
+        return int(self.result.attrs["bytes_sent"])

@@ -151,7 +151,7 @@ def smoking_case() -> Case:
         "hierarchical logistic regression",
         smoking_problem(table),
         "the cities' intercepts are half-centred, which was chosen for these data; the same "
-        "posterior in non-centred coordinates takes many times the rounds",
+        "posterior in non-centred coordinates takes several times the rounds",
     )
 
 

@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Comparisons = dict[str, list[Comparison]]
+"""The comparisons of all data sets, by the method with which they were sampled."""
+TITLES = {
+    "auto": "The default: the method of fewest network rounds",
+    "dadmms": "D-ADMMS, tuned by the agents",
+}
+"""What each method is called in the tables."""
+MEGABYTE = 1e6
+"""Bytes."""
 GOOD = "nothing against it"
 """The verdict on a result in which `check()` finds no problem."""
 MEANING = (
@@ -60,10 +69,11 @@ def summary(comparison: Comparison) -> dict[str, Any]:
         "effective_draws": float(comparison.effective_draws),
         "effective_nuts_draws": float(comparison.nuts_convergence["ess"].min()),
         "largest_nuts_rhat": float(comparison.nuts_convergence["rhat"].max()),
-        "rounds_per_effective_draw": float(comparison.rounds_per_draw),
+        "network_rounds": comparison.network_rounds,
+        "bytes_sent": comparison.bytes_sent,
         "problems": comparison.problems,
-        "sampler": comparison.result.attrs["sampler"],
-        "tuning": json.loads(comparison.result.attrs["tuning"]),
+        "method": comparison.result.attrs["method"],
+        "pareto_k": comparison.result.attrs.get("pareto_k"),
     }
 
 
@@ -89,15 +99,22 @@ def lines(numbers: dict[str, Any]) -> dict[str, str]:
         "sites": f"{numbers['sites']} {numbers['site_is']}",
         "rows": f"{numbers['rows']:,}",
         "parameters": str(numbers["parameters"]),
-        "sampler that tuning chose": numbers["sampler"],
+        "draws by": drawn_by(numbers),
         "error of a mean": f"{agents['mean_error']:.3f} ({floor['mean_error']:.3f})",
         "ratio of sd": f"{ratios(agents)} ({ratios(floor)})",
         "W2 distance": f"{agents['w2']:.3f} ({floor['w2']:.3f})",
         "agents' means apart": f"{numbers['agents_apart']:.4f}",
         "effective draws": f"{numbers['effective_draws']:,.0f}",
-        "rounds per effective draw": f"{numbers['rounds_per_effective_draw']:,.0f}",
+        "network rounds, all included": f"{numbers['network_rounds']:,}",
+        "MB sent by all agents": f"{numbers['bytes_sent'] / MEGABYTE:,.1f}",
         "verdict of `check()`": verdict(numbers["problems"]),
     }
+
+
+def drawn_by(numbers: dict[str, Any]) -> str:
+    """The method that made the draws; for importance weights with k-hat."""
+    k = numbers["pareto_k"]
+    return numbers["method"] if k is None else f"{numbers['method']}, k-hat {k:.2f}"
 
 
 def verdict(problems: list[str]) -> str:
@@ -105,10 +122,17 @@ def verdict(problems: list[str]) -> str:
     return ", ".join(text.split(":")[0] for text in problems).lower() or GOOD
 
 
-def display_table(comparisons: list[Comparison]) -> Table:
-    """The table for a terminal, one column for a data set."""
-    shown = Table(box=SIMPLE_HEAD, padding=(0, 1), caption=escape(caption(comparisons)))
-    shown.caption_justify = "left"
+def display_tables(comparisons: Comparisons) -> list[Table]:
+    """The tables for a terminal, one for each method."""
+    return [display_table(TITLES[method], found) for method, found in comparisons.items()]
+
+
+def display_table(title: str, comparisons: list[Comparison]) -> Table:
+    """The table of one method, with a column for each data set."""
+    shown = Table(
+        title=title, box=SIMPLE_HEAD, padding=(0, 1), caption=escape(caption(comparisons))
+    )
+    shown.title_justify = shown.caption_justify = "left"
     shown.add_column("")
     columns = [lines(summary(comparison)) for comparison in comparisons]
     for comparison in comparisons:
@@ -118,14 +142,14 @@ def display_table(comparisons: list[Comparison]) -> Table:
     return shown
 
 
-def markdown(comparisons: list[Comparison]) -> str:
-    """The table in Markdown."""
+def markdown(title: str, comparisons: list[Comparison]) -> str:
+    """The table of one method in Markdown."""
     columns = [lines(summary(comparison)) for comparison in comparisons]
     head = ["", *(comparison.case.name for comparison in comparisons)]
     body = [[line, *(column[line] for column in columns)] for line in columns[0]]
     rows = [head, ["---", *["---:"] * len(columns)], *body]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{table}\n\n{caption(comparisons)}\n"
+    return f"**{title}**\n\n{table}\n\n{caption(comparisons)}\n"
 
 
 def caption(comparisons: list[Comparison]) -> str:
@@ -135,15 +159,19 @@ def caption(comparisons: list[Comparison]) -> str:
     return " ".join([MEANING, *notes, *found])
 
 
-def save(comparisons: list[Comparison], output: Path) -> None:
-    """Write accuracy.md, .json, .png and .svg in a folder."""
+def save(comparisons: Comparisons, output: Path) -> None:
+    """Write accuracy.md, .json, .png and .svg in a folder; the figure shows the default."""
     numbers = {
         "starlings": __version__,
-        "cases": [summary(comparison) for comparison in comparisons],
+        "methods": {
+            method: [summary(comparison) for comparison in found]
+            for method, found in comparisons.items()
+        },
     }
+    tables = [markdown(TITLES[method], found) for method, found in comparisons.items()]
     (output / "accuracy.json").write_text(json.dumps(numbers, indent=2) + "\n")
-    (output / "accuracy.md").write_text(markdown(comparisons), encoding="utf-8")
-    save_figure(figure(comparisons), output / "accuracy")
+    (output / "accuracy.md").write_text("\n".join(tables), encoding="utf-8")
+    save_figure(figure(next(iter(comparisons.values()))), output / "accuracy")
 
 
 def figure(comparisons: list[Comparison]) -> Figure:

@@ -48,7 +48,7 @@ class Posterior:
         """Compute all of them by sums over a grid of nodes^dim points."""
         with jax.enable_x64(True):
             agent = jax.tree.map(lambda stack: stack[0], problem.pooled().agents())
-            mode, hessian, _ = local_mode(problem.pooled())
+            mode, hessian = local_mode(problem.pooled())[:2]
             log_density = jax.jit(
                 partial(jax.lax.map, lambda z: -agent.potential(z), batch_size=CHUNK)
             )
