@@ -63,6 +63,40 @@ def speed(
     typer.echo(f"Results: {results}")
 
 
+@app.command(epilog="Example: python -m benchmarks rows --quick")
+@ends_in_one_line
+def rows(
+    output: Annotated[Path, output_option()] = Path("output/rows"),
+    parts: Annotated[
+        str | None, names_option("`none`, to show earlier results, or study, product")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
+    repeats: Annotated[int, count_option(1, "Repeats of every measurement.")] = 3,
+    quick: Quick = False,
+    page: Page = None,
+    quiet: Quiet = False,
+) -> None:
+    """Time the draws of a logistic regression with a million rows, and measure their memory."""
+    from benchmarks.rows.run import run
+
+    size = {"repeats": repeats, "quick": quick}
+    results = run(output, parts=parts, device=device, **size, page=page, progress=not quiet)
+    typer.echo(f"Results: {results}")
+
+
+@app.command(epilog="Example: python -m benchmarks masks --quick")
+@ends_in_one_line
+def masks(
+    repeats: Annotated[int, count_option(1, "Repeats of every measurement.")] = 5,
+    quick: Quick = False,
+) -> None:
+    """Time runs with masked and unmasked messages in turns: 10 sites, 100 parameters."""
+    _require("privacy", "cryptography")
+    from benchmarks.masks import run
+
+    run(repeats, quick)
+
+
 @app.command(epilog="Example: python -m benchmarks cluster --quick")
 @ends_in_one_line
 def cluster(
@@ -79,7 +113,7 @@ def cluster(
     typer.echo(f"Results: {results}")
 
 
-@app.command(epilog="Example: python -m benchmarks posteriors FOLDER --methods tuned")
+@app.command(epilog="Example: python -m benchmarks posteriors FOLDER --methods auto,nuts")
 @ends_in_one_line
 def posteriors(
     folder: Annotated[
@@ -89,10 +123,13 @@ def posteriors(
     cases: Annotated[str | None, names_option("Names of posteriors")] = None,
     divisions: Annotated[str | None, names_option("random or sorted")] = None,
     methods: Annotated[
-        str | None, names_option("Any of tuned, paper, dsgld, dsghmc, consensus and nuts")
+        str | None,
+        names_option("Any of auto, hmc, dadmms, paper, dsgld, dsghmc, consensus and nuts"),
     ] = None,
-    effective_draws: Annotated[int, count_option(1, "Effective draws of every agent.")] = 10_000,
-    chains: Annotated[int, count_option(2, "Independent replicas of the whole network.")] = 64,
+    effective_draws: Annotated[int, count_option(1, "Effective draws of every agent.")] = 4_000,
+    chains: Annotated[
+        int, count_option(2, "Chains of the methods that do not choose their number.")
+    ] = 64,
     seed: Annotated[int, count_option(0, "The same seed gives the same draws.")] = 0,
     minutes: Annotated[
         float,

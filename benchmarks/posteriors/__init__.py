@@ -9,4 +9,5 @@ draws.py        draws of a method, and what they cost
 score.py        how far draws are from the reference
 results.py      the results file
 report.py       tables (page.py has the page)
+targets.py      what should be reached, and whether it is
 """

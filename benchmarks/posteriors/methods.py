@@ -1,20 +1,26 @@
-"""The columns of the table: six methods, each a function of a `Setting`.
+"""The columns of the table, each a function of a `Setting`.
 
-    tuned      `starlings.sample(problem, network)`: nothing is set by hand
+    auto       `starlings.sample(problem, network)`: nothing is set by hand
+    hmc        the same with method="hmc": lock-step Hamiltonian Monte Carlo on sums
+    dadmms     the same with method="dadmms": D-ADMMS, tuned by the agents, many short chains
     paper      D-ADMMS as published; the best rho of a grid
     dsgld      D-SGLD as published; the best step of a grid
     dsghmc     D-SGHMC as published; the best step and friction of a grid
     consensus  consensus Monte Carlo: one upload to a coordinator (see `consensus`)
-    nuts       NUTS on the pooled rows: the errors of nearly perfect draws
+    nuts       NUTS on the pooled rows: the errors of nearly perfect draws, and the pace of a
+               sampler that has all rows in one place
+
+The first three are given `initial` where the model has a start of its own, and are asked for as
+many effective draws as are wanted.
 
 The three of the literature have no tuning of their own, so they are given all that can be given:
 
-- coordinates: x = c + L z with the mode c and the metric L that `tuned` found, where the posterior
-  has unit curvature, for in raw coordinates some cases have a condition number of 1e11. They do
-  not get the tilts by which `tuned` makes the agents alike: those belong to the method;
+- coordinates: x = c + L z with the mode c and the metric L that `starlings.tune` finds, where the
+  posterior has unit curvature, for in raw coordinates some cases have a condition number of 1e11.
+  They do not get the tilts by which it makes the agents alike: those belong to D-ADMMS;
 - a start at the mode, and a burn-in of twenty predicted autocorrelation times;
 - the best of a grid, judged by the W2 of the worst agent and parameter with the reference in hand
-  (see `grid`).
+  (see `grid`). The network rounds of tuning and of the search are not counted.
 
 Grids are laid out by pace: the rounds that the average of N agents needs for one independent draw
 from a Gaussian of unit curvature, if its Langevin steps are small,
@@ -29,6 +35,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -40,35 +48,39 @@ from starlings.research.nuts import nuts as run_nuts
 from .consensus import ImproperError, combine, refuse_improper, refuse_unmixed
 from .draws import Draws
 from .grid import Family, NothingWorkedError, best_of
-from .runs import Outcome, Setting, draws_wanted, enough, plan_of, sample
+from .runs import Outcome, Setting, enough, sample
 
 FRICTIONS = (7.0, 1.0)
 """Frictions of D-SGHMC: the paper's, and one nearer to critical damping of the curvature 1/N that
 an agent has here."""
-SLOWEST_TUNED = 4096.0
-"""The slowest pace of `tuned` for which draws are spaced, in rounds for one independent draw."""
-NUTS_CHAINS, NUTS_WARMUP, NUTS_FEWEST = 16, 1000, 200
+USUAL_CHAINS = 4
+"""A run whose chains are not given is worth this many times `draws` effective draws."""
+NUTS_CHAINS, NUTS_WARMUP, NUTS_FEWEST = 4, 1000, 500
 """Chains of NUTS, steps of warm-up, and the fewest draws of each chain."""
 NUTS_DENSE = 20
 """Up to this dimension NUTS adapts a whole covariance matrix, and above it a diagonal."""
-NUTS_SHARE = 0.6
-"""Effective draws for one draw of NUTS, cautiously."""
 
 
 FAILURES = (TuningError, DivergenceError, StabilityError, NothingWorkedError, ImproperError)
 """The errors that a method may end with instead of draws; they become cells of the table."""
 
+NOTED = ("pareto_k", "effective_candidates", "newton_iterations", "divergent_share")
+"""Attributes of a result that enter the notes, where it has them."""
 
-def tuned(setting: Setting) -> Outcome:
-    """Draw with nothing set by hand except the number of draws."""
-    problem, sampler, found = setting.case.problem, None, setting.refined
-    if setting.case.model.start is not None:  # the mode would not be found from anywhere
-        problem, sampler = found.problem(problem), found.sampler
-    pace = min(found.predicted_rounds_per_draw, SLOWEST_TUNED)
-    plan = plan_of(setting.chains, draws_wanted(setting, setting.chains), pace)
-    draws = enough(setting, lambda longer: sample(setting, problem, sampler, plan.longer(longer)))
-    notes = {k: v for k, v in found.record().items() if k not in ("centre", "scale")}
-    return Outcome(draws, notes | {"sampler": str(found.sampler)})
+
+def by_name(setting: Setting, method: str) -> Outcome:
+    """Draw by a method of `starlings.sample`, with nothing set by hand except how many draws."""
+    case = setting.case
+
+    def run(longer: float, **options: Any) -> Draws:
+        draws = math.ceil(longer * setting.wanted / USUAL_CHAINS)
+        options |= {"method": method, "draws": draws, "initial": case.model.start}
+        return sample(setting, case.problem, **options)
+
+    drawn = enough(setting, run, timed=partial(run, check=False))
+    found = {name: drawn.attributes[name] for name in NOTED if name in drawn.attributes}
+    chosen = {"chosen": drawn.attributes["method"], "chains": drawn.lead[0]}
+    return Outcome(drawn, chosen | found | {"warnings": drawn.warnings})
 
 
 def paper(setting: Setting) -> Outcome:
@@ -119,24 +131,26 @@ def nuts(setting: Setting) -> Outcome:
     def run(longer: float) -> Draws:
         return Draws(as_one_agent(problem, nuts_draws(setting, problem, longer)[0]))
 
-    return Outcome(enough(setting, run))
+    return Outcome(enough(setting, run, timed=run))
 
 
 METHODS: dict[str, Callable[[Setting], Outcome]] = {
-    "tuned": tuned,
+    "auto": partial(by_name, method="auto"),
+    "hmc": partial(by_name, method="hmc"),
+    "dadmms": partial(by_name, method="dadmms"),
     "paper": paper,
     "dsgld": dsgld,
     "dsghmc": dsghmc,
     "consensus": consensus,
     "nuts": nuts,
 }
-DECENTRALISED = ("tuned", "paper", "dsgld", "dsghmc")
+WITH_ROUNDS = ("auto", "hmc", "dadmms", "paper", "dsgld", "dsghmc")
 """The methods in which agents exchange messages in rounds."""
 
 
 def nuts_draws(setting: Setting, problem: st.Problem, longer: float) -> np.ndarray:
     """Draws of every agent of a problem by itself: (agent, chain, draw, dim)."""
-    draws = math.ceil(longer * max(NUTS_FEWEST, setting.wanted / (NUTS_SHARE * NUTS_CHAINS)))
+    draws = math.ceil(longer * max(NUTS_FEWEST, setting.wanted / NUTS_CHAINS))
     how = {"warmup": NUTS_WARMUP, "dense": problem.dim <= NUTS_DENSE}
     with jax.enable_x64(True):
         agents = problem.agents()

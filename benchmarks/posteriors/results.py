@@ -6,6 +6,7 @@ many effective draws as are wanted now.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ Row = dict[str, Any]
 """Figures of one case, division and method, or `error` with the reason why there are none."""
 KEY = ("case", "division", "method")
 """The entries of a row by which it is found."""
+
+
+def find(rows: Sequence[Row], case: str, division: str, method: str) -> Row | None:
+    """The row of a case, division and method; None if there is none."""
+    return next((row for row in rows if _key(row) == (case, division, method)), None)
 
 
 class ResultsFile:

@@ -30,7 +30,7 @@ def run(
     cases: str | None = None,
     divisions: str | None = None,
     methods: str | None = None,
-    effective_draws: int = 10_000,
+    effective_draws: int = 4_000,
     chains: int = 64,
     seed: int = 0,
     minutes: float = 20.0,
@@ -47,7 +47,7 @@ def run(
         divisions: "random", "sorted" or both.
         methods: columns of the table.
         effective_draws: how many are wanted of every agent and parameter.
-        chains: replicas of the network.
+        chains: replicas of the network, for methods that do not choose their number.
         seed: the same seed gives the same draws.
         minutes: for the search of the best settings of a method, and again for its full run.
         force: compute rows again that are in the results file.
@@ -87,9 +87,14 @@ def make_row(setting: Setting, method: str) -> Row:
         row |= asdict(score(case, outcome.draws)) | {"notes": outcome.notes}
     except FAILURES as error:
         row["error"] = " ".join(str(error).split())
-    return row | {"seed": setting.seed, "seconds": time.perf_counter() - began}
+    return row | {"seed": setting.seed, "wall_seconds": time.perf_counter() - began}
 
 
 def _progress(row: Row) -> str:
-    what = row.get("error") or f"W2 {row['w2']:.3f}, {row['effective_draws']:.0f} effective draws"
-    return f"{row['case']}, {row['division']}, {row['method']}: {what} ({row['seconds']:.0f} s)"
+    what = row.get("error") or (
+        f"{row['network_rounds'] or 0:,} network rounds, W2 {row['w2']:.3f}, "
+        f"{row['effective_draws']:.0f} effective draws"
+    )
+    return (
+        f"{row['case']}, {row['division']}, {row['method']}: {what} ({row['wall_seconds']:.0f} s)"
+    )

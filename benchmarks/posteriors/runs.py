@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 import warnings
 from collections.abc import Callable
@@ -16,7 +17,6 @@ import numpy as np
 import starlings as st
 from starlings.errors import InterruptedWarning
 from starlings.tuning import Tuning, tune
-from starlings.tuning.pilot import refine
 
 from .cases import Case
 from .draws import Draws
@@ -31,6 +31,8 @@ It is (e-1)/(e+1), less something for parameters that are slower than a Gaussian
 """
 LONGEST = 50.0
 """A second run is at most this many times as long as the first."""
+REPEATS, LONG = 5, 3.0
+"""A run is timed this many times, until the times add up to so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,10 @@ class Setting:
     """One case and division on a ring, and how much is wanted of each method."""
 
     case: Case
-    wanted: int = 10_000
+    wanted: int = 4_000
     """How many effective draws are wanted of the worst agent and parameter."""
     chains: int = 64
-    """Replicas of the network."""
+    """Chains of the methods that have no rule of their own for their number."""
     seed: int = 0
     minutes: float = 20.0
     """Minutes for a search, and again for a full run; if they are too few, so are the draws."""
@@ -55,11 +57,6 @@ class Setting:
     def tuning(self) -> Tuning:
         """What the agents tuned, found once and used by all methods for their coordinates."""
         return tune(self.case.problem, self.network, start=start_of(self.case))
-
-    @cached_property
-    def refined(self) -> Tuning:
-        """The tuning after pilot runs: what `starlings.sample` uses."""
-        return refine(self.case.problem, self.tuning, self.network, self.seed)
 
     @cached_property
     def moved(self) -> st.Problem:
@@ -103,16 +100,43 @@ def plan_of(chains: int, draws: int, pace: float, burn_in: float = BURN_IN) -> P
     return Plan(chains, math.ceil(draws), max(1, round(pace / 2)), math.ceil(burn_in * pace))
 
 
-def enough(setting: Setting, run: Callable[[float], Draws]) -> Draws:
-    """The draws of `run(1)` or, where those are too few, of one longer run."""
-    began = time.perf_counter()
+def enough(
+    setting: Setting, run: Callable[[float], Draws], timed: Callable[[float], Any] | None = None
+) -> Draws:
+    """The draws of `run(1)` or, where those are too few, of one longer run.
+
+    Args:
+        setting: says how many effective draws are wanted.
+        run: makes a run that is so many times as long.
+        timed: makes the last run again, to be timed; None if seconds are not wanted.
+    """
+    began = time.perf_counter(), time.process_time()
     draws = run(1.0)
-    reached = effective_draws(setting.case, draws)
-    if not 0 < reached < setting.wanted:
+    wall, first = time.perf_counter() - began[0], time.process_time() - began[1]
+    longer = _longer(setting, effective_draws(setting.case, draws), wall)
+    if longer > 1:
+        draws = run(longer)
+    if timed is None:
         return draws
-    affordable = 60 * setting.minutes / (time.perf_counter() - began)
-    longer = min(1.1 * setting.wanted / reached, affordable, LONGEST)
-    return run(longer) if longer > 1 else draws
+    return replace(draws, seconds=_median_seconds(lambda: timed(longer)), first_seconds=first)
+
+
+def _median_seconds(run: Callable[[], Any]) -> float:
+    """The median CPU seconds of a few runs, or of fewer where they take long."""
+    found: list[float] = []
+    while len(found) < REPEATS and sum(found) < LONG:
+        began = time.process_time()
+        run()
+        found.append(time.process_time() - began)
+    return statistics.median(found)
+
+
+def _longer(setting: Setting, reached: float, seconds: float) -> float:
+    """How many times as long as a first run of so many seconds a run has to be."""
+    if not 0 < reached < setting.wanted:
+        return 1.0
+    affordable = 60 * setting.minutes / seconds
+    return max(1.0, min(1.1 * setting.wanted / reached, affordable, LONGEST))
 
 
 def draws_wanted(setting: Setting, chains: int) -> int:
@@ -123,17 +147,18 @@ def draws_wanted(setting: Setting, chains: int) -> int:
 def from_the_mode(setting: Setting, sampler: Any, plan: Plan) -> Draws:
     """A run in the tuned coordinates with every agent started at the mode."""
     mode = np.zeros(setting.moved.dim)
-    return sample(setting, setting.moved, sampler, plan, initial=mode)
+    return sample(setting, setting.moved, sampler=sampler, initial=mode, **asdict(plan))
 
 
-def sample(
-    setting: Setting, problem: st.Problem, sampler: Any, plan: Plan, initial: Any = None
-) -> Draws:
-    """Call `starlings.sample`, where Ctrl-C ends everything: no half a run enters the table."""
-    options = asdict(plan) | {"seed": setting.seed, "initial": initial, "progress": False}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", InterruptedWarning)
-            return Draws.of(st.sample(problem, setting.network, sampler, **options))
-    except InterruptedWarning:
-        raise KeyboardInterrupt from None
+def sample(setting: Setting, problem: st.Problem, **options: Any) -> Draws:
+    """Call `starlings.sample`; what it warns of is kept beside the draws.
+
+    Ctrl-C ends everything: no half a run enters the table.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = st.sample(problem, setting.network, seed=setting.seed, progress=False, **options)
+    if any(issubclass(warning.category, InterruptedWarning) for warning in caught):
+        raise KeyboardInterrupt
+    draws = Draws.of(result)
+    return replace(draws, warnings=[str(warning.message) for warning in caught])

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.diagnostics import statistics
+
 from .cases import Case
 from .draws import Draws
 
@@ -33,24 +35,31 @@ class Score:
     effective_draws: float
     """Effective draws of the worst agent and parameter, over all chains."""
     r_hat: float
-    """The largest rank-normalised split R-hat of an agent and parameter."""
-    rounds_per_effective_draw: float | None
-    """Rounds after burn-in; None for a method without rounds."""
-    bytes_per_effective_draw: float | None
-    """Bytes sent by all agents together, after burn-in; None if nothing is sent."""
+    """The largest R-hat of an agent and parameter: nested where chains began in groups, and
+    otherwise rank-normalised split R-hat."""
+    network_rounds: int | None
+    """Network rounds, all included; None for a method without rounds."""
+    bytes_sent: float | None
+    """Bytes sent by all agents together, all included; None if nothing is sent."""
+    seconds: float | None
+    """CPU seconds of a run where nothing is compiled; None if it was not timed."""
+    first_seconds: float | None
+    """CPU seconds of the first run, in which programs are compiled; None if it was not timed."""
 
 
 def score(case: Case, draws: Draws) -> Score:
     """Compare all agents with the reference."""
     reported, free = both_scales(case, draws)
-    effective, r_hat = convergence(reported)
+    effective, r_hat = convergence(reported, draws.superchains)
     return Score(
         **marginal_figures(_pooled(reported), *marginals_of(case)),
         **joint_figures(_pooled(free), case.reference["unconstrained"]),
         effective_draws=effective,
         r_hat=r_hat,
-        rounds_per_effective_draw=_ratio(draws.rounds, effective),
-        bytes_per_effective_draw=_ratio(draws.bytes_sent, effective),
+        network_rounds=draws.network_rounds,
+        bytes_sent=draws.bytes_sent,
+        seconds=draws.seconds,
+        first_seconds=draws.first_seconds,
     )
 
 
@@ -111,19 +120,12 @@ def joint_figures(draws: np.ndarray, reference: dict[str, Any]) -> dict[str, flo
     }
 
 
-def convergence(draws: np.ndarray) -> tuple[float, float]:
+def convergence(draws: np.ndarray, superchains: np.ndarray | None = None) -> tuple[float, float]:
     """The smallest bulk effective sample size and the largest R-hat of (chain, draw, ...)."""
-    import arviz
-
-    dataset = arviz.convert_to_dataset(draws)
-    effective = arviz.ess(dataset, method="bulk")["x"]
-    return float(effective.min()), float(arviz.rhat(dataset)["x"].max())
+    found = statistics.convergence(draws, superchains)
+    return float(found.ess_bulk.min()), float(found.rhat.max())
 
 
 def _pooled(draws: np.ndarray) -> np.ndarray:
     """(chain, draw, agent, entry) -> (agent, chain and draw, entry)."""
     return np.moveaxis(draws, 2, 0).reshape(draws.shape[2], -1, draws.shape[3])
-
-
-def _ratio(cost: float | None, effective: float) -> float | None:
-    return None if cost is None else cost / effective

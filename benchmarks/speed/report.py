@@ -51,13 +51,14 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 
-def table(name: str, part: Part) -> Grid:
-    """The table of one part."""
-    columns = PARTS[name].COLUMNS
+def table(module: ModuleType, part: Part) -> Grid:
+    """The table of one part, without columns that are empty."""
+    is_known = {key for row in part["rows"] for key, value in row.items() if value is not None}
+    columns = {key: column for key, column in module.COLUMNS.items() if key in is_known}
     words = sum(format_ == "s" for _, format_ in columns.values())
     cells = [[_cell(row, key, columns[key][1]) for key in columns] for row in part["rows"]]
     headings = [heading for heading, _ in columns.values()]
-    return Grid(PARTS[name].TITLE, headings, cells, words=words)
+    return Grid(module.TITLE, headings, cells, words=words)
 
 
 def _cell(row: Mapping[str, Any], key: str, format_: str) -> str:
@@ -71,21 +72,21 @@ def console_tables(parts: Mapping[str, Part], console: Console) -> None:
     """Print the tables of all parts that were measured."""
     for name in PARTS:
         if name in parts:
-            console.print(table(name, parts[name]).rich())
+            console.print(table(PARTS[name], parts[name]).rich())
 
 
 def page_text(parts: Mapping[str, Part]) -> str:
     """The page: what is measured, the tables, and how many targets are met."""
-    sections = [section(name, parts[name]) for name in PARTS if name in parts]
+    sections = [section(PARTS[name], [parts[name]]) for name in PARTS if name in parts]
     return "\n".join([PAGE.format(verdict=verdict(parts)), *sections])
 
 
-def section(name: str, part: Part) -> str:
-    """The section of one part."""
-    module = PARTS[name]
-    grid = table(name, part).markdown().partition("\n\n")[2]
+def section(module: ModuleType, parts: list[Part]) -> str:
+    """The section of one part, with a table for each machine on which it was measured."""
     text = "\n\n".join(fill(paragraph, WIDTH) for paragraph in module.TEXT.split("\n\n"))
-    return f"## {module.TITLE}\n\n{text}\n\n{provenance(part)}\n\n{grid}"
+    grids = [table(module, part).markdown().partition("\n\n")[2] for part in parts]
+    tables = [f"{provenance(part)}\n\n{grid}" for part, grid in zip(parts, grids, strict=True)]
+    return "\n".join([f"## {module.TITLE}\n\n{text}\n", *tables])
 
 
 def provenance(part: Part) -> str:

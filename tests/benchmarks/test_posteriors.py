@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.stats import norm
 
 import starlings as st
-from benchmarks.posteriors import cases, consensus, grid, methods, models, report, results, runs
+from benchmarks.posteriors import (
+    cases,
+    consensus,
+    grid,
+    methods,
+    models,
+    report,
+    results,
+    runs,
+    targets,
+)
 from benchmarks.posteriors import run as bench
 from benchmarks.posteriors import score as scoring
+from benchmarks.posteriors.draws import Draws
 
 FOLDER = Path(os.environ.get("STARLINGS_POSTERIORS", ""))
 """The folder with NAME.json and NAME.reference.json of every posterior."""
@@ -193,8 +206,8 @@ def test_consensus_is_exact_on_a_gaussian(monkeypatch):
     error = 1 / np.sqrt(figures.effective_draws)
     assert figures.mean_error < 5 * error
     assert max(1 - figures.sd_ratio_least, figures.sd_ratio_most - 1) < 5 * error / np.sqrt(2)
-    assert figures.rounds_per_effective_draw is None
-    assert figures.bytes_per_effective_draw > 8 * 3 * 2
+    assert figures.network_rounds is None
+    assert figures.bytes_sent > 8 * 3 * 2 * figures.effective_draws
 
 
 @pytest.mark.slow
@@ -209,8 +222,9 @@ def test_a_method_of_the_literature_is_given_the_best_step_of_a_grid(monkeypatch
     figures = scoring.score(case, outcome.draws)
     assert figures.effective_draws >= 300
     assert figures.mean_error < 0.1 + 5 / np.sqrt(figures.effective_draws)
-    kept = outcome.notes["pace"] * figures.effective_draws
-    assert 0.3 < figures.rounds_per_effective_draw * figures.effective_draws / kept < 3
+    burn_in = runs.BURN_IN * outcome.notes["pace"]
+    kept = outcome.notes["pace"] * figures.effective_draws / setting.chains
+    assert 0.3 < (figures.network_rounds - burn_in) / kept < 3
 
 
 def test_the_search_grows_towards_the_best_and_looks_beside_it():
@@ -231,18 +245,86 @@ def test_diverging_steps_are_failed_points_of_the_grid():
     assert grid.trial(setting, st.DSGLD(step_size=50.0), 16.0, 8) == np.inf
 
 
+def counted_draws(count):
+    """Draws that are worth `count` effective ones, if `effective_draws` reads their number."""
+    return Draws({"x": np.zeros((1, round(count), 1))})
+
+
 def test_too_few_draws_are_made_again_in_a_longer_run(monkeypatch):
-    monkeypatch.setattr(runs, "effective_draws", lambda case, draws: draws)
+    monkeypatch.setattr(runs, "effective_draws", lambda case, draws: draws.lead[1])
     asked = []
 
     def run(longer):
         asked.append(longer)
-        return 400 * longer
+        return counted_draws(400 * longer)
 
     setting = runs.Setting(toy_case(), wanted=1000)
-    assert runs.enough(setting, run) >= 1000
+    assert runs.enough(setting, run).lead[1] >= 1000
     assert asked == [1.0, pytest.approx(2.75)]
-    assert runs.enough(runs.Setting(toy_case(), wanted=300), run) == 400
+    assert runs.enough(runs.Setting(toy_case(), wanted=300), run).lead[1] == 400
+
+
+@pytest.mark.parametrize(
+    ("again", "repeats", "median"), [((2.0, 9.0, 1.0), 2, 5.5), ((0.5, 0.1, 0.2, 0.9, 0.3), 5, 0.3)]
+)
+def test_the_last_run_is_made_again_to_be_timed(monkeypatch, again, repeats, median):
+    """A clock by which the two runs take 5 and 7 s, and those that are timed the given seconds."""
+    monkeypatch.setattr(runs, "effective_draws", lambda case, draws: draws.lead[1])
+    clock, asked, lengths = [0.0], [], iter([5.0, 7.0, *again])
+    monkeypatch.setattr(runs.time, "process_time", lambda: clock[0])
+
+    def run(longer):
+        clock[0] += next(lengths)
+        asked.append(longer)
+        return counted_draws(400 * longer)
+
+    timed = runs.enough(runs.Setting(toy_case(), wanted=1000), run, timed=run)
+    assert asked == [1.0, *[pytest.approx(2.75)] * (1 + repeats)]
+    assert (timed.first_seconds, timed.seconds) == (5.0, pytest.approx(median))
+
+
+@pytest.fixture(scope="module")
+def by_weights():
+    """The toy case by the default method, for a thousand effective draws."""
+    return methods.METHODS["auto"](runs.Setting(toy_case(), wanted=1000))
+
+
+def test_the_default_is_asked_for_nothing_but_draws(by_weights):
+    """The rounds are those of Newton's method and of one sum; draws are the same at all agents."""
+    case, drawn = toy_case(), by_weights.draws
+    assert by_weights.notes["chosen"] == "weights"
+    assert by_weights.notes["pareto_k"] < 0.5
+    figures = scoring.score(case, drawn)
+    assert figures.effective_draws >= 1000
+    assert figures.mean_error < 5 / np.sqrt(1000)
+    assert figures.network_rounds == drawn.attributes["network_rounds"] < 100
+    assert figures.bytes_sent == drawn.attributes["bytes_sent"] > 8 * 1000
+    assert 0 < drawn.seconds < drawn.first_seconds
+    assert drawn.lead[2] == 1
+
+
+def test_agents_that_differ_are_all_kept():
+    random = np.random.default_rng(8)
+    dims = ("chain", "draw", "agent")
+    for values, agents in (
+        (np.repeat(random.normal(size=(2, 3, 1)), 4, axis=2), 1),
+        (random.normal(size=(2, 3, 4)), 4),
+    ):
+        result = SimpleNamespace(
+            posterior=xr.Dataset({"x": (dims, values)}),
+            attrs={"network_rounds": 7, "bytes_sent": 56},
+        )
+        drawn = Draws.of(result)
+        assert drawn.lead == (2, 3, agents)
+        np.testing.assert_array_equal(drawn.named["x"], values[:, :, :agents])
+        assert (drawn.network_rounds, drawn.bytes_sent) == (7, 56.0)
+
+
+def test_r_hat_is_nested_where_chains_begin_in_groups():
+    """Two superchains whose means are 0 and 1, each of two chains: B = 1/2, W = 2 by hand."""
+    draws = np.array([[-1.0, 1.0], [-1.0, 1.0], [0.0, 2.0], [0.0, 2.0]])[:, :, None]
+    nested = scoring.convergence(draws, np.array([0, 0, 1, 1]))[1]
+    assert nested == pytest.approx(np.sqrt(1 + 0.5 / 2))
 
 
 def flat_problem(outcomes) -> st.Problem:
@@ -289,44 +371,79 @@ def test_draws_of_no_law_are_refused():
         consensus.refuse_unmixed(broken)
 
 
-def row(method="tuned", division="random", **figures):
+def row(method="auto", division="random", **figures):
     perfect = dict.fromkeys(("mean_error", "w2", "mahalanobis"), 0.03)
     perfect |= dict.fromkeys(("sd_ratio_least", "eigenvalue_least"), 0.98)
     perfect |= dict.fromkeys(("sd_ratio_most", "eigenvalue_most"), 1.02)
-    perfect |= {"rounds_per_effective_draw": 12.0, "bytes_per_effective_draw": 900.0}
-    perfect |= {"effective_draws": 10_100.0, "r_hat": 1.001, "agents": 8, "dim": 3, "wanted": 10}
+    perfect |= {"network_rounds": 120, "bytes_sent": 2_500_000.0}
+    perfect |= {"seconds": 0.5, "first_seconds": 4.0, "notes": {}}
+    perfect |= {"effective_draws": 4_100.0, "r_hat": 1.001, "agents": 8, "dim": 3, "wanted": 10}
     return {"case": "sblri", "division": division, "method": method} | perfect | figures
 
 
-def test_the_verdict_names_every_target_that_is_missed():
-    assert report.missed_targets(row()) == []
-    assert report.missed_targets(row(w2=0.081, eigenvalue_least=0.89)) == ["w2", "eigenvalue_least"]
-    assert report.missed_targets(row(w2=np.nan)) == ["w2"]
-    assert report.missed_targets(row("nuts", rounds_per_effective_draw=None)) == []
-    assert report.missed_targets({"error": "no mode"}) == list(report.TARGETS)
+def missed(rows, **figures):
+    """The targets that a row of `auto` misses."""
+    found = targets.verdicts(rows, row(**figures))
+    return [name for name, is_met in found.items() if is_met is False]
 
 
-def test_the_verdict_compares_decentralised_methods_and_divisions():
-    failed = {"case": "sblri", "division": "random", "method": "paper", "error": "diverged"}
-    rows = [row(), row(division="sorted", w2=0.06), failed, row("dsgld", w2=0.04)]
-    rows.append(row("nuts", w2=0.01))
-    verdict = report.judge(rows, "sblri", "random")
-    assert (verdict.missed, verdict.best) == ([], True)
-    assert verdict.sorted_over_random == pytest.approx(2.0)
-    assert not report.judge([*rows, row("dsghmc", w2=0.02)], "sblri", "random").best
-    assert report.judge(rows, "sblri", "sorted").best is None
-    assert report.judge(rows, "arK", "random") is None
+def test_every_posterior_has_its_targets():
+    assert missed([]) == []
+    assert missed([], network_rounds=251, w2=0.051) == ["network rounds", "W2"]
+    assert missed([], effective_draws=3_999.0, r_hat=1.5) == ["effective draws"]
+    assert missed([], w2=np.nan) == ["W2"]
+    process = {"case": "gp_pois_regr", "network_rounds": 250_000, "w2": 0.08}
+    assert missed([], **process, r_hat=1.01) == []
+    assert missed([], **process, r_hat=1.011) == ["R-hat"]
+    schools = {"case": "eight_schools_noncentered", "w2": 0.5}
+    assert missed([], **schools, network_rounds=25_000) == []
+    assert missed([], **schools, network_rounds=25_001) == ["network rounds"]
+    assert missed([], case="radon_mn_partially_pooled", network_rounds=100_001) == [
+        "network rounds"
+    ]
+    assert set(targets.HARD_TARGETS) == set(cases.HARD)
 
 
-def test_the_page_has_figures_stars_and_errors():
+def test_a_method_without_a_result_misses_all_targets():
+    failed = {"case": "sblri", "division": "random", "method": "auto", "error": "no mode"}
+    assert set(targets.verdicts([], failed).values()) == {False}
+
+
+def test_speed_is_compared_with_nuts_of_the_same_division():
+    """4,100 draws in 0.5 s, and NUTS 4,000 in 1 s and in 2 s: 2.05 and 4.1 times."""
+    nuts = {"effective_draws": 4_000.0}
+    rows = [row("nuts", **nuts, seconds=1.0), row("nuts", "sorted", **nuts, seconds=2.0)]
+    assert targets.speed_over_nuts(rows, row()) == pytest.approx(2.05)
+    assert targets.speed_over_nuts(rows, row(division="sorted")) == pytest.approx(4.1)
+    assert missed(rows) == ["speed"]
+    assert missed(rows, division="sorted") == []
+    assert targets.speed_over_nuts(rows, row(seconds=None)) is None
+    assert targets.verdicts([], row())["speed"] is None
+    assert targets.verdicts(rows, row(case="arK"))["speed"] is None
+
+
+def test_the_page_has_figures_verdicts_and_errors():
     failed = {"case": "sblri", "division": "random", "method": "paper", "agents": 8, "dim": 3}
     failed |= {"wanted": 10, "error": "improper at agent 2 (flat)"}
-    text = bench.page_text([row(), row(division="sorted", w2=0.09), failed])
-    assert "| sblri | 8 | 3 | 0.030 | 0.980 to 1.020 | 0.090 * |" in text
+    chosen = {"chosen": "weights", "pareto_k": 0.125}
+    rows = [row(notes=chosen), row(division="sorted", w2=0.09), failed]
+    text = bench.page_text([*rows, row("nuts", seconds=2.0, network_rounds=None, bytes_sent=None)])
     chance = f"({report.chance_w2(row()['effective_draws']):.3f})"
-    assert f"| sblri | random | 0.030 {chance} | improper at agent 2 |" in text
+    assert "| sblri | random | weights | 120 | 2.5 | 0.12 | 4,100 | 1.001 | 4.0 |" in text
+    assert "| 4.0 | 0.50 | 8,200 | 4.00 |" in text
+    assert f"| sblri | random | 0.030 {chance} | 0.030 | 0.980 to 1.020 |" in text
+    assert f"| sblri | random | 0.030 {chance} | improper at agent 2 | 0.030 {chance} |" in text
+    assert "| sblri | random | nuts | - | - | - |" in text
+    assert "| sblri | random | 120 of 250 met | 4,100 met | 0.030 met | 1.001 | 4.0 of 3 met |" in (
+        text
+    )
+    assert "| sblri | sorted | 120 of 250 met | 4,100 met | 0.090 **missed** |" in text
+    assert "- No target missed in 1 of 2." in text
+    assert "posteriors: 120 to 120 network rounds, which take 4 to 4 s at 30 ms a round;" in text
+    assert "W2 0.030 to 0.090." in text
+    assert "lock-step HMC, wherever it was used" not in text
     assert "Not run for this page: kidscore_momiq," in text
-    assert "| sblri | sorted | W2 | - | 3.00 * |" in text
+    assert "dsgld |" not in text.split("## All columns")[1]
 
 
 def test_the_w2_of_perfect_draws_is_known():
@@ -347,6 +464,15 @@ def test_the_eigenvalues_of_perfect_draws_are_known():
     np.testing.assert_allclose(report.chance_eigenvalues(dim, draws), extremes, rtol=0.03)
 
 
+def test_a_row_has_the_figures_of_its_draws_and_how_long_it_took(monkeypatch, by_weights):
+    monkeypatch.setitem(methods.METHODS, "auto", lambda setting: by_weights)
+    made = bench.make_row(runs.Setting(toy_case(), wanted=1000), "auto")
+    assert made["seconds"] == by_weights.draws.seconds
+    assert made["network_rounds"] == by_weights.draws.network_rounds
+    assert made["notes"]["chosen"] == "weights"
+    assert made["wall_seconds"] != made["seconds"]
+
+
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     made = []
 
@@ -355,7 +481,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
         if len(made) == 3:
             raise KeyboardInterrupt
         name, division = setting.case
-        figures = {"case": name, "wanted": setting.wanted, "seconds": 1.0}
+        figures = {"case": name, "wanted": setting.wanted, "wall_seconds": 1.0}
         return row(method, division, **figures)
 
     monkeypatch.setattr(bench, "make_row", make_row)
@@ -363,7 +489,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
 
     def run(**options):
         made.clear()
-        bench.run(tmp_path, tmp_path, cases="sblri", methods="tuned,nuts", **options)
+        bench.run(tmp_path, tmp_path, cases="sblri", methods="auto,nuts", **options)
         return len(made)
 
     with pytest.raises(KeyboardInterrupt):
