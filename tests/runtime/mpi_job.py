@@ -119,7 +119,7 @@ def diverge(cluster: Cluster, what: str, output: Path) -> None:
         return Divergence(3, "diverged") if cluster.rank == 1 else None
 
     loop.first_divergence = once
-    problem, network = placed(cluster, problem_of("linear"), st.Network.ring(AGENTS))
+    problem, network = placed(cluster, problem_of("logistic"), st.Network.ring(AGENTS))
     st.sample(problem, network, draws=4, chains=2, burn_in=20, thin=20, output=output)
 
 
