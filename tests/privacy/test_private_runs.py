@@ -22,7 +22,7 @@ from starlings.privacy.guard_rails import VARIABLE, GuardRails
 from starlings.privacy.masks import Masks
 from starlings.privacy.secrecy import Secrecy
 from starlings.results.disclosed import CONSEQUENCES
-from starlings.runtime.masked_delivery import is_maskable
+from starlings.runtime.maskable import is_maskable
 from starlings.sampling.rounds import MESSAGES
 from tests.mpi import mpi, needs_mpi
 
@@ -140,9 +140,9 @@ REFUSED = {
     "path": (
         st.Network.path(4),
         {"sampler": st.DADMMS(rho=4.0)},
-        "the agent '0' has 1 neighbour, whose message it would read as it is",
+        "fewest_neighbours: the agent '0' has 1 of the 2 neighbours",
     ),
-    "tuned on a star": (st.Network.star(4), {"method": "dadmms"}, "needs 2 neighbours at every"),
+    "tuned on a star": (st.Network.star(4), {"method": "dadmms"}, "has 1 of the 2 neighbours"),
 }
 
 
@@ -165,8 +165,8 @@ def test_numbers_beyond_the_fixed_point_range_stop_the_run():
 
 
 def test_a_site_where_the_potential_is_infinite_does_not_stop_it():
-    """One site has no density below 0.95, where half of the others' posterior is."""
-    shards = [{"y": np.linspace(0, 2, 20), "bound": np.full(20, b)} for b in (-9.0, -9.0, 0.95)]
+    """One site has no density below 0.75, where 4 % of the others' posterior are."""
+    shards = [{"y": np.linspace(0, 2, 20), "bound": np.full(20, b)} for b in (-9.0, -9.0, 0.75)]
     problem = st.Problem(_inside, lambda p: -0.5 * p["m"] ** 2, {"m": ()}, shards)
     result = st.sample(
         problem,
@@ -178,7 +178,7 @@ def test_a_site_where_the_potential_is_infinite_does_not_stop_it():
         initial={"m": 1.1},
         privacy="totals",
     )
-    assert result.posterior["m"].min() > 0.95
+    assert result.posterior["m"].min() > 0.75
 
 
 def _inside(p, row):
@@ -303,14 +303,56 @@ with Cluster() as cluster:
         distance = abs(result.posterior.beta - alone.posterior.beta.values).max()
         assert distance < 1e-9, distance
         print("the same", result.attrs["privacy"])
-    try:
-        st.sample(part, network, st.DADMMS(rho=4.0), **LENGTHS, privacy="totals")
-    except st.PrivacyError as error:
-        print("refused" if "several processes" in str(error) else error)
 """
     done = mpi(2, "-c", program)
     assert done.stdout.count("the same totals") == 1, done.stderr
-    assert done.stdout.count("refused") == 2
+
+
+MASKED_ROUNDS = """
+import sys
+import numpy as np
+import starlings as st
+from starlings.runtime.mpi.cluster import Cluster
+from starlings.runtime.mpi.communicator import MPICommunicator
+from tests.mpi import placed
+from tests.privacy.test_private_runs import LENGTHS, ROUNDS, five_sites
+sent, swap = [], MPICommunicator.sum
+MPICommunicator.sum = lambda self, values: (sent.append(values), swap(self, values))[1]
+with Cluster() as cluster:
+    for name, (network, sampler, precision) in ROUNDS.items():
+        how = {**LENGTHS, "burn_in": 20, "precision": precision}
+        alone = st.sample(five_sites(), network, sampler, **how, privacy="totals")
+        part, distributed = placed(cluster, five_sites(), network)
+        sent.clear()
+        result = st.sample(part, distributed, sampler, **how, privacy="totals")
+        assert not any(values.dtype.kind == "f" and values.ndim == 2 and values.shape[-1] == 3
+                       for values in sent), "positions crossed in the clear"
+        if cluster.is_first:
+            distance = abs(result.posterior.beta - alone.posterior.beta.values).max().item()
+            assert distance == 0.0 if precision == "float64" else distance < 1e-6, distance
+            print("the same", name)
+"""
+ROUNDS = {
+    "sums": (st.Network.ring(5), st.DADMMS(rho=4.0), "float64"),
+    "mixes": (st.Network.complete(5), st.DSGLD(step_size=1e-3), "float64"),
+    "float32": (st.Network.complete(5), st.DADMMS(rho=4.0), "float32"),
+}
+
+
+def five_sites() -> st.Problem:
+    random = np.random.default_rng(3)
+    X = random.normal(size=(150, 2))
+    y = (random.logistic(size=150) < X @ [1.0, -0.5]).astype(float)
+    return st.models.logistic_regression(X, y, sites=np.arange(150) % 5)
+
+
+@needs_mpi
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_processes_mask_the_messages_of_samplers(processes):
+    """Sites of one process have neighbours of their own and of other processes."""
+    done = mpi(processes, "-c", MASKED_ROUNDS)
+    for name in ROUNDS:
+        assert done.stdout.count(f"the same {name}") == 1, done.stderr
 
 
 def test_a_masked_result_has_no_counts_or_checksums_of_rows():

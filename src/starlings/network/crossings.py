@@ -8,6 +8,7 @@ so that what q gets from p by (2) is what p sends to q by (1), row by row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +58,11 @@ class Crossings:
     def outgoing(self) -> np.ndarray:
         """`sent` as `Communicator.outgoing`: indices into the local agents, one list."""
         return np.searchsorted(self.local, _joined(self.sent))
+
+    def rows_sent(self) -> Iterator[tuple[int, int]]:
+        """The receiving process and the number of the agent, for each row of `outgoing`."""
+        for process, agents in zip(self.neighbours, self.sent, strict=True):
+            yield from ((process, agent) for agent in agents.tolist())
 
     @cached_property
     def incoming(self) -> np.ndarray:

@@ -31,6 +31,8 @@ class Secrecy(Protocol):
 
     most_rounds: float
     """Network rounds of one run, at most."""
+    fewest_neighbours: int
+    """Neighbours of every agent whose neighbours' messages are added for it, at least."""
 
     def sum_masks(self, network: Network) -> SumMasks:
         """Masks for sums over the whole network, which nobody else gets."""

@@ -40,6 +40,9 @@ class GuardRails:
     """Rows that the site has to have."""
     most_parameters_per_row: float = 1 / 3
     """Parameters of the model for each row of the site, at most."""
+    fewest_neighbours: int = 2
+    """Neighbours of every site, for samplers that add up the messages of neighbours: the sum of a
+    single one is that one's message."""
     fewest_rows_in_category: int = 3
     """Rows of the site in each category of a column that has at most `MOST_CATEGORIES` values."""
     most_rounds: int = 1_000_000

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlings.network import Network
+from starlings.privacy.guard_rails import GuardRails
 from starlings.privacy.keys import SiteKeys, agreed_keys
 from starlings.privacy.masks import Masks
 
@@ -24,13 +25,20 @@ class Secrecy:
     """The keys of the local sites by name."""
     most_rounds: float = math.inf
     """Network rounds of one run, at most."""
+    fewest_neighbours: int = GuardRails.fewest_neighbours
+    """Neighbours of every agent whose neighbours' messages are added for it, at least."""
     purposes: int = 0
 
     @classmethod
-    def agreed(cls, network: Network, most_rounds: float = math.inf) -> Secrecy:
-        """New keys for this start of a run."""
-        keys = agreed_keys(network.names, network.local_names, network.communicator)
-        return cls(keys, most_rounds)
+    def agreed(cls, network: Network, rails: GuardRails | None = None) -> Secrecy:
+        """New keys for this start of a run; of the limits of all processes the strictest hold."""
+        rails, communicator = rails or GuardRails(), network.communicator
+        keys = agreed_keys(network.names, network.local_names, communicator)
+        most_rounds = communicator.first(rails.most_rounds)
+        fewest_neighbours = communicator.first(-rails.fewest_neighbours)
+        assert most_rounds is not None
+        assert fewest_neighbours is not None
+        return cls(keys, most_rounds, -fewest_neighbours)
 
     def sum_masks(self, network: Network) -> Masks:
         """Masks for sums over the whole network."""
@@ -38,7 +46,7 @@ class Secrecy:
 
     def neighbourhood_masks(self, members: Sequence[str], receiver: str) -> Masks:
         """Masks for the sums of what the neighbours of one site, the members, send to it."""
-        keys = {site: self.keys[site] for site in members}
+        keys = {site: self.keys[site] for site in members if site in self.keys}
         return Masks.of(members, keys, self._purpose(f"the neighbours of {receiver}"))
 
     def _purpose(self, text: str) -> str:

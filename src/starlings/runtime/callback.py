@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
@@ -33,12 +32,36 @@ def exchange_on_host(
         messages: those of the outgoing agents, (outgoing agent, floats), float32 or float64.
         num_incoming: the number of incoming agents.
     """
-    words = jax.lax.bitcast_convert_type(messages, WORD)
-    dtype, shape = np.dtype(messages.dtype), (num_incoming, *words.shape[1:])
+    shape = jax.ShapeDtypeStruct((num_incoming, *messages.shape[1:]), messages.dtype)
+    return call_on_host(swap, shape, messages)
 
-    def on_host(words: Any) -> np.ndarray:
-        sent = np.ascontiguousarray(words).view(dtype).reshape(messages.shape)
-        return np.ascontiguousarray(swap(sent), dtype).view(WORD).reshape(shape)
 
-    received = io_callback(on_host, jax.ShapeDtypeStruct(shape, jnp.uint32), words, ordered=True)
-    return jax.lax.bitcast_convert_type(received, messages.dtype)
+def call_on_host(
+    function: Callable[..., np.ndarray], result: jax.ShapeDtypeStruct, *arguments: jax.Array
+) -> jax.Array:
+    """Call a Python function of arrays from inside compiled code, in the order of the program.
+
+    Args:
+        function: takes NumPy arrays of the types of `arguments`, and returns one of `result`.
+        result: the shape and type of what is returned.
+        arguments: arrays of types with 32 or 64 bits.
+    """
+    dtypes = [np.dtype(argument.dtype) for argument in arguments]
+    words = _words_of(result)
+
+    def on_host(*given: Any) -> np.ndarray:
+        arrays = [
+            np.ascontiguousarray(each).view(dtype).reshape(argument.shape)
+            for each, dtype, argument in zip(given, dtypes, arguments, strict=True)
+        ]
+        found = np.ascontiguousarray(function(*arrays), np.dtype(result.dtype))
+        return found.view(WORD).reshape(words.shape)
+
+    given = [jax.lax.bitcast_convert_type(argument, WORD) for argument in arguments]
+    found = io_callback(on_host, words, *given, ordered=True)
+    return jax.lax.bitcast_convert_type(found, result.dtype)
+
+
+def _words_of(array: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    """The shape of an array as words: numbers of 64 bits have one more axis, of length 2."""
+    return jax.eval_shape(lambda values: jax.lax.bitcast_convert_type(values, WORD), array)

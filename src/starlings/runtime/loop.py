@@ -280,9 +280,14 @@ class _Process:
         return carry, record
 
     def report(self, progress: Progress | None, carry: Carry, record: Record, chunk: Chunk) -> None:
-        """Report the rounds done and the disagreement, which all processes compute together."""
-        last = jax.device_get(record.position[chunk.draws - 1])
-        disagreement = mean_disagreement(self.network.communicator, last)
+        """Report the rounds done and the disagreement, which all processes compute together.
+
+        Where messages are masked, no process shows its positions to others for a report.
+        """
+        disagreement = None
+        if self.network.secrecy is None or not self.network.is_distributed:
+            last = jax.device_get(record.position[chunk.draws - 1])
+            disagreement = mean_disagreement(self.network.communicator, last)
         if progress is not None:
             progress(int(carry.round), disagreement)
 

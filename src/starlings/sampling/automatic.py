@@ -10,7 +10,7 @@ from starlings.methods.prediction import Prediction
 from starlings.methods.weights import WeightedCandidates
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
-from starlings.runtime.masked_delivery import is_maskable
+from starlings.runtime.maskable import is_maskable
 from starlings.samplers import DADMMS
 from starlings.sampling.by_hmc import run_hmc
 from starlings.sampling.by_weights import draw_candidates, run_weights

@@ -24,7 +24,7 @@ from starlings.methods import METHODS_ON_SUMS
 from starlings.methods.weights import MOST_BATCHES
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
-from starlings.runtime.masked_delivery import check_maskable
+from starlings.runtime.maskable import check_maskable
 from starlings.samplers import DADMMS, Sampler
 from starlings.sampling.automatic import Automatic
 from starlings.sampling.by_hmc import run_hmc

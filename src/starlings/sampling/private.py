@@ -25,7 +25,7 @@ def private_network(problem: Problem, network: Network, privacy: str) -> Network
         return network
     rails = GuardRails.of_this_machine()
     rails.check(network.size, problem.dim, problem.shards)
-    return network.masked(Secrecy.agreed(network, rails.most_rounds))
+    return network.masked(Secrecy.agreed(network, rails))
 
 
 def privacy_of(network: Network) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from starlings.results.datasets import RoundTraffic
 from starlings.results.gather import Run
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
+from starlings.runtime.neighbourhoods import WORD_BYTES, words_of
 from starlings.runtime.recording import Schedule
 from starlings.samplers import Sampler
 from starlings.samplers.names import name_of
@@ -79,7 +81,6 @@ def _draws(
             )
         except DivergenceError as error:
             raise _with_remedy(error, setup) from None
-    message_bytes = sampler.card.floats(problem.dim) * dtype.itemsize
     return Run(
         problem,
         network,
@@ -89,9 +90,17 @@ def _draws(
         precision,
         recording,
         chains,
-        RoundTraffic(network, schedule, message_bytes),
+        RoundTraffic(network, schedule, _message_bytes(request, setup)),
         None if checkpoint is None else checkpoint.folder,
     )
+
+
+def _message_bytes(request: Request, setup: Setup) -> int:
+    """The size of what an agent sends to one neighbour in one round, for one of the chains."""
+    floats = setup.sampler.card.floats(setup.problem.dim)
+    if request.network.secrecy is None:
+        return floats * np.dtype(request.precision).itemsize
+    return math.ceil(WORD_BYTES * words_of(floats * setup.chains) / setup.chains)
 
 
 def _with_remedy(error: DivergenceError, setup: Setup) -> DivergenceError:

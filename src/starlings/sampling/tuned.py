@@ -26,7 +26,7 @@ from starlings.network.gossip import Gossip
 from starlings.random.addresses import shared_uniforms
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
-from starlings.runtime.masked_delivery import check_maskable
+from starlings.runtime.maskable import check_maskable
 from starlings.runtime.recording import Schedule
 from starlings.samplers import DADMMS, Metropolis, Sampler
 from starlings.samplers.names import is_tunable

@@ -77,6 +77,7 @@ class SumTap:
     received: dict[str, list[np.ndarray]] = field(default_factory=dict)
     """What a site, by its name, read of its neighbours in every round: their sum, (numbers,)."""
     most_rounds: float = math.inf
+    fewest_neighbours: int = 2
 
     def sum_masks(self, network: Network) -> SumMasks:
         """Masks for sums over the network, with a tap."""
