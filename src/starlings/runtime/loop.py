@@ -45,8 +45,9 @@ from starlings.system.interrupts import DeferredInterrupt
 LARGE_STATES = 2**20
 """Bytes of all positions above which a GPU runs rounds in blocks of pairs; see `repeated`."""
 
-Progress = Callable[[int, float], None]
-"""Called after each chunk with the rounds done and the mean disagreement of the agents."""
+Progress = Callable[[int, float | None], None]
+"""Called after each chunk with the rounds done and the mean disagreement of the agents;
+None if messages are masked between processes."""
 
 
 class Carry(NamedTuple):
