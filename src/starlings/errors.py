@@ -57,6 +57,14 @@ class MaskError(PrivacyError):
     """The masks of a sum do not cancel: a site is missing, or a key is wrong."""
 
 
+class SiteError(RuntimeError):
+    """A site cannot go on, or cannot take part in a run."""
+
+
+class ProtocolError(RuntimeError):
+    """A neighbour sent something that does not belong there; the link is opened again."""
+
+
 class UnreadableFileError(ValueError):
     """A file cannot be used: it is damaged, cut short, of another version, or not ours."""
 

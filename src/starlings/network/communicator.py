@@ -14,6 +14,10 @@ they send each other goes through one `Communicator`:
 All of them are *collective*: all processes call them, in the same order. (2), (4), (5) and (6) are
 called a few times for each chunk of rounds, (3) when a run is over.
 
+Runtimes differ in two more points: whether process 0 `collects` all draws or every process keeps
+its own, and whether a process may be started again in the middle of a run. The latter makes what
+it did before again, and needs what it had found by chance, which is `remembered`.
+
 A new runtime is one more class with these methods; samplers, tuning, diagnostics and files do not
 change for it. `LocalCommunicator`, for a single process, is the shortest possible one,
 `starlings.testing.check_communicator` tries any of them, and the page "Adding a runtime" of the
@@ -22,6 +26,7 @@ documentation has an example for several processes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import jax
@@ -40,6 +45,9 @@ class Communicator(Protocol):
     """The number of this process, from 0; process 0 prints, writes files and returns results."""
     size: int
     """The number of processes."""
+    collects: bool
+    """Whether process 0 gets the draws of all agents, and the other processes none. If not, every
+    process keeps the draws of its own agents, and `gather` returns them at once."""
     outgoing: np.ndarray
     """The agents whose messages are sent: indices into the local agents, in the order of the rows
     that `exchange` takes. An agent is listed once for each process that its message goes to."""
@@ -74,11 +82,22 @@ class Communicator(Protocol):
     def barrier(self) -> None:
         """Return when every process has called it."""
 
+    def remembered(self, make: Callable[[], bytes]) -> bytes:
+        """Return bytes that are found by chance, made here, for this process alone.
+
+        Where a process can be started again in the middle of a run, it gets the same ones then.
+        """
+
+
+def has_result(communicator: Communicator) -> bool:
+    """Whether this process gets a result: process 0, or each one where draws are not collected."""
+    return communicator.rank == 0 or not communicator.collects
+
 
 class LocalCommunicator:
     """Single-process communicator: every collective is the identity, and no message crosses."""
 
-    rank, size = 0, 1
+    rank, size, collects = 0, 1, True
     outgoing = incoming = np.empty(0, int)
 
     def exchange(self, messages: jax.Array) -> jax.Array:
@@ -103,3 +122,7 @@ class LocalCommunicator:
 
     def barrier(self) -> None:
         """Return at once."""
+
+    def remembered(self, make: Callable[[], bytes]) -> bytes:
+        """Return new ones."""
+        return make()

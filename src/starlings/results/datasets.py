@@ -54,6 +54,8 @@ class RunSettings:
     """What was run; together with the problem it determines the draws."""
 
     network: Network
+    agents: np.ndarray
+    """The numbers of the agents whose draws these are."""
     sampler: Drawer
     schedule: Schedule
     seed: int
@@ -63,6 +65,11 @@ class RunSettings:
     """What the agents have sent when a draw is made."""
     statistics: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Further statistics of every draw by name, (draw, chain)."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of those agents."""
+        return [self.network.names[i] for i in self.agents]
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of a result, from which the run can be repeated."""
@@ -85,7 +92,7 @@ def labelled(problem: Problem, settings: RunSettings, record: Record, first: int
     attributes = settings.attributes()
     numbers = first + np.arange(len(record.position))
     groups = {
-        "posterior": posterior_dataset(problem, record),
+        "posterior": posterior_dataset(problem, record, settings.names),
         "sample_stats": stats_dataset(settings, record, first),
     }
     return {
@@ -94,10 +101,10 @@ def labelled(problem: Problem, settings: RunSettings, record: Record, first: int
     }
 
 
-def posterior_dataset(problem: Problem, record: Record) -> xr.Dataset:
+def posterior_dataset(problem: Problem, record: Record, agents: list[str]) -> xr.Dataset:
     """Return the draws of every parameter and derived value, in constrained space."""
     positions = np.moveaxis(record.position, 0, 1)
-    variables, coordinates = {}, _coordinates(positions, problem.sites)
+    variables, coordinates = {}, _coordinates(positions, agents)
     for name, values in problem.saved_values(positions).items():
         dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 3)]
         if (labels := problem.labels_of(name)) is not None:
@@ -113,7 +120,8 @@ def stats_dataset(settings: RunSettings, record: Record, first: int = 0) -> xr.D
     positions = np.moveaxis(record.position, 0, 1)
     chains, draws, agents, _ = positions.shape
     sent = settings.traffic.until(first + np.arange(draws))
-    messages, sizes = (np.broadcast_to(count, (chains, draws, agents)) for count in sent)
+    own = (count[:, settings.agents] for count in sent)
+    messages, sizes = (np.broadcast_to(count, (chains, draws, agents)) for count in own)
     by_agent = ["chain", "draw", "agent"]
     variables = {
         "disagreement": (["chain", "draw"], disagreement(positions)),
@@ -123,7 +131,7 @@ def stats_dataset(settings: RunSettings, record: Record, first: int = 0) -> xr.D
     }
     for name, values in settings.statistics.items():
         variables[name] = (["chain", "draw"], values[first : first + draws].T)
-    return xr.Dataset(variables, coords=_coordinates(positions, settings.network.names))
+    return xr.Dataset(variables, coords=_coordinates(positions, settings.names))
 
 
 def _coordinates(positions: np.ndarray, sites: list[str]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A run that is over: its draws, gathered from all processes into one result.
 
 Each process has the draws of its local agents. They become one `Result` in memory, or one file that
-is written slab by slab, so that no process ever has more than a slab of all draws in memory.
+is written slab by slab, so that no process ever has more than a slab of all draws in memory. Where
+a runtime does not collect draws, each process has a result of its own, with its local agents.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import xarray as xr
 
 from starlings.diagnostics.checking import warn_if_untrustworthy
 from starlings.network import Network
+from starlings.network.communicator import has_result
 from starlings.problem import Problem
 from starlings.results.datasets import Drawer, RunSettings, Traffic, labelled
 from starlings.results.groups import Groups, as_attribute
@@ -53,20 +55,20 @@ class Run:
     """Further statistics of every draw by name, (draw, chain)."""
 
     def result(self) -> Result | None:
-        """Gather all draws into memory; return None at all processes but the first."""
+        """Gather all draws into memory; return None at a process that gets no result."""
         record = self._gathered(self.recording.joined())
         return None if record is None else Result(xr.DataTree.from_dict(self._named(record, 0)))
 
     def saved(self, path: Path, check: Callable[[], object]) -> Result | None:
         """Write all draws to one netCDF file, with no more than a slab of them in memory.
 
-        Every process has to call this; the first one gets a result that reads from the file.
+        Every process has to call this; one that has a result gets one that reads from the file.
 
         Args:
             path: the file to write.
             check: called before the file is complete; it may raise to prevent that.
         """
-        if not self.is_first:
+        if not self.has_result:
             deque(self._slabs(), maxlen=0)  # sends its part of every slab to the first process
             return None
         size = DrawBytes.estimate(self.problem, self.recording.count, self.chains, self.precision)
@@ -98,9 +100,15 @@ class Run:
         )
 
     @property
-    def is_first(self) -> bool:
-        """Whether this is process 0, which gets the result."""
-        return self.network.communicator.rank == 0
+    def has_result(self) -> bool:
+        """Whether this process gets a result: process 0, or every one with its own agents."""
+        return has_result(self.network.communicator)
+
+    @property
+    def _agents(self) -> np.ndarray:
+        """The numbers of the agents in the result of this process."""
+        network = self.network
+        return np.arange(network.size) if network.communicator.collects else network.local
 
     def warn_if_untrustworthy(self, result: Result, stacklevel: int) -> None:
         """Warn if the draws should not be trusted; `stacklevel` is that of `warnings.warn`."""
@@ -117,14 +125,15 @@ class Run:
             first += size
 
     def _gathered(self, record: Record) -> Record | None:
-        """Gather the draws of all agents at process 0; return None at the others."""
+        """Gather the draws for the result of this process; return None if it gets none."""
         columns = [self.network.communicator.gather(column, axis=2) for column in record]
-        return Record(*columns) if self.is_first else None
+        return Record(*columns) if self.has_result else None
 
     def _named(self, record: Record, first: int) -> Groups:
         """Return labelled draws with all attributes; `first` is the number of the first draw."""
         settings = RunSettings(
             self.network,
+            self._agents,
             self.sampler,
             self.schedule,
             self.seed,
@@ -154,5 +163,5 @@ class Run:
         if self.interrupted is None:
             return
         self.attributes["interrupted"] = self.interrupted
-        if self.folder is not None and self.is_first:
+        if self.folder is not None and self.has_result:
             self.attributes[INTERRUPTED_RUN] = identity(self.folder)

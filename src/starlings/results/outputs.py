@@ -101,13 +101,13 @@ class RunFiles:
         return target
 
     @contextmanager
-    def locked(self, is_first: bool) -> Iterator[None]:
+    def locked(self, is_writing: bool) -> Iterator[None]:
         """Lock the output and the checkpoint for the duration of a context.
 
         Args:
-            is_first: whether this is process 0, which locks them for all processes.
+            is_writing: whether this process writes them; process 0 may lock them for all.
         """
-        with locked(*(self._paths_to_lock() if is_first else [])):
+        with locked(*(self._paths_to_lock() if is_writing else [])):
             yield
 
     def _paths_to_lock(self) -> list[Path]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from starlings.errors import check_count
+from starlings.network.communicator import has_result
 from starlings.results.gather import Run
 from starlings.results.outputs import RunFiles
 from starlings.results.result import Result
@@ -33,9 +34,9 @@ class Destination:
     @contextmanager
     def reserved(self, request: Request, progress: Progress) -> Iterator[Checkpoint | None]:
         """A context in which no other run may write here, with the checkpoint if there is one."""
-        is_first = request.network.communicator.rank == 0
-        with self.files.locked(is_first):
-            if is_first:
+        is_writing = has_result(request.network.communicator)
+        with self.files.locked(is_writing):
+            if is_writing:
                 self.files.check_space(request.size())
             yield self._checkpoint(request, progress)
 

@@ -13,6 +13,7 @@ import math
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -30,6 +31,8 @@ _numbers = itertools.count()
 
 class MPICommunicator:
     """A `Communicator` between the processes of an MPI job."""
+
+    collects = True
 
     def __init__(self, world: Any, network: Network, owner: np.ndarray) -> None:
         self.rank, self.size, self.world = world.Get_rank(), world.Get_size(), world
@@ -117,6 +120,10 @@ class MPICommunicator:
     def barrier(self) -> None:
         """Return when every process has called it."""
         self.world.Barrier()
+
+    def remembered(self, make: Callable[[], bytes]) -> bytes:
+        """New bytes: all processes of a job end and start together."""
+        return make()
 
 
 def _counts_and_offsets(lists: list[np.ndarray]) -> np.ndarray:

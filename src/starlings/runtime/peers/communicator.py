@@ -1,0 +1,192 @@
+"""The communicator of a site that is a process of its own: messages to neighbours and nobody else.
+
+    exchange      a message to every neighbour, and one from each                             (1)
+    sum           up a tree to the centre of the graph, and the total down again; where all
+                  sites are neighbours, everybody's part to everybody                         (2)
+    broadcast     from site 0 down a tree                                                     (3)
+    first         up and down that tree                                                       (4)
+
+Parts are added in the order of the sites, so that a total has the same bits whenever it is made
+again. Each message says what it is for, by the number of the call and the kind of the call: sites
+that do not run the same program notice it at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import TypeVar
+
+import jax
+import numpy as np
+
+from starlings.errors import SiteError
+from starlings.network import Network
+from starlings.network.crossings import Crossings
+from starlings.runtime.callback import exchange_on_host
+from starlings.runtime.peers import values
+from starlings.runtime.peers.journal import Journal
+from starlings.runtime.peers.journal import Kind as Record
+from starlings.runtime.peers.stream import Stream
+from starlings.runtime.peers.trees import Tree
+
+Value = TypeVar("Value")
+STAMP = struct.Struct("<BQ")
+"""In front of each message: the kind of the call, and how many calls there were before."""
+
+
+class Kind(IntEnum):
+    """What a message is for."""
+
+    EXCHANGE = 1
+    SUM = 2
+    VALUE = 3
+    FIRST = 4
+
+
+class PeersCommunicator:
+    """A `Communicator` between sites, each with one agent.
+
+    Args:
+        network: all sites and links.
+        site: the number of this site.
+        streams: the messages of each neighbour, by its number.
+        journal: the journal of this site.
+    """
+
+    collects = False
+
+    def __init__(
+        self, network: Network, site: int, streams: Mapping[int, Stream], journal: Journal
+    ) -> None:
+        self.rank, self.size = site, network.size
+        self.streams, self.journal = streams, journal
+        crossings = Crossings.of(network, np.arange(network.size), site)
+        self.outgoing, self.incoming = crossings.outgoing, crossings.incoming
+        self._neighbours = crossings.neighbours
+        self._is_complete = network.is_complete
+        self._to_centre = Tree.of(network, network.centre, site)
+        self._to_first = Tree.of(network, 0, site)
+        self.calls = 0
+        """Calls so far, the same number at all sites that have come as far."""
+        self.failure: BaseException | None = None
+        """Why a round ended, which compiled code reports in words of its own."""
+
+    def exchange(self, messages: jax.Array) -> jax.Array:
+        """Send the messages (neighbour, floats), and return those of the neighbours, eq. (1)."""
+        return exchange_on_host(self._exchanged, messages, len(self.incoming))
+
+    def _exchanged(self, messages: np.ndarray) -> np.ndarray:
+        try:
+            call, received = self._call(Kind.EXCHANGE), np.empty_like(messages)
+            for neighbour, message in zip(self._neighbours, messages, strict=True):
+                call.send(neighbour, message.tobytes())
+            for place, neighbour in enumerate(self._neighbours):
+                received[place] = call.array(neighbour, messages[place])
+            return received
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def sum(self, part: np.ndarray) -> np.ndarray:
+        """The total of arrays of one shape over the sites, the same bits at each, eq. (2)."""
+        call, part = self._call(Kind.SUM), np.asarray(part)
+        if self._is_complete:
+            return self._sum_of_everybody(call, part)
+        tree, total = self._to_centre, part
+        for child in tree.children:
+            total = total + call.array(child, part)
+        if tree.parent is not None:
+            call.send(tree.parent, total.tobytes())
+            total = call.array(tree.parent, part)
+        for child in tree.children:
+            call.send(child, total.tobytes())
+        return total.copy()
+
+    def _sum_of_everybody(self, call: _Call, part: np.ndarray) -> np.ndarray:
+        for neighbour in self._neighbours:
+            call.send(neighbour, part.tobytes())
+        parts = (part if j == self.rank else call.array(j, part) for j in range(self.size))
+        return np.array(functools.reduce(np.add, parts))
+
+    def broadcast(self, value: Value) -> Value:
+        """The value of site 0, which is the same again after a restart, eq. (3)."""
+        call, tree = self._call(Kind.VALUE), self._to_first
+        if tree.parent is None:
+            data = self.remembered(lambda: values.encoded(value))
+        else:
+            data = call.data(tree.parent)
+        for child in tree.children:
+            call.send(child, data)
+        return values.decoded(data)
+
+    def first(self, value: Value | None) -> Value | None:
+        """The smallest value that is not None at any site, eq. (4)."""
+        call, tree = self._call(Kind.FIRST), self._to_first
+        every = [value, *(values.decoded(call.data(child)) for child in tree.children)]
+        data = values.encoded(min((one for one in every if one is not None), default=None))
+        if tree.parent is not None:
+            call.send(tree.parent, data)
+            data = call.data(tree.parent)
+        for child in tree.children:
+            call.send(child, data)
+        return values.decoded(data)
+
+    def gather(self, own: np.ndarray, axis: int) -> np.ndarray:
+        """The entries of this site: every site keeps its own draws."""
+        return own
+
+    def barrier(self) -> None:
+        """Return when every site has called it."""
+        self.sum(np.zeros(1))
+
+    def remembered(self, make: Callable[[], bytes]) -> bytes:
+        """Bytes that are found by chance or by the clock, the same again after a restart."""
+        past = self.journal.past.found
+        if past:
+            return self.journal.body(past.popleft())
+        value = make()
+        self.journal.append(Record.FOUND, value)
+        self.journal.sync()  # before anything is sent that follows from it
+        return value
+
+    def _call(self, kind: Kind) -> _Call:
+        self.calls += 1
+        return _Call(self.streams, STAMP.pack(kind, self.calls))
+
+
+class _Call:
+    """The messages of one call, each with the stamp of the call in front."""
+
+    def __init__(self, streams: Mapping[int, Stream], stamp: bytes) -> None:
+        self.streams, self.stamp = streams, stamp
+
+    def send(self, neighbour: int, data: bytes) -> None:
+        """Send bytes to a neighbour."""
+        self.streams[neighbour].send(self.stamp + data)
+
+    def data(self, neighbour: int) -> bytes:
+        """The bytes of a neighbour, sent by the same call there."""
+        message = self.streams[neighbour].receive()
+        if message[: STAMP.size] != self.stamp:
+            raise self._not_the_same(neighbour, message)
+        return message[STAMP.size :]
+
+    def array(self, neighbour: int, like: np.ndarray) -> np.ndarray:
+        """The array of a neighbour, of the type and shape of another one."""
+        data = self.data(neighbour)
+        if len(data) != like.nbytes:
+            raise self._not_the_same(neighbour, self.stamp + data)
+        return np.frombuffer(data, like.dtype).reshape(like.shape)
+
+    def _not_the_same(self, neighbour: int, message: bytes) -> SiteError:
+        name = self.streams[neighbour].neighbour
+        here = STAMP.unpack(self.stamp)
+        there = STAMP.unpack(message[: STAMP.size]) if len(message) >= STAMP.size else (0, 0)
+        return SiteError(
+            f"{name} does not run the same program: call {there[1]:,} of kind {there[0]} with "
+            f"{len(message):,} bytes there, call {here[1]:,} of kind {here[0]} here. All sites "
+            "need the same version of starlings and its packages."
+        )

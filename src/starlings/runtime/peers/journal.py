@@ -1,0 +1,209 @@
+"""The journal of a site: from it a site that is started again goes on where it was.
+
+It is a file to which records are appended, never changed:
+
+    length 4 | checksum 4 | kind 1 | neighbour 4 | number 8 | durable 8 | bytes                (1)
+
+RECEIVED   a message of a neighbour. It counts as received for good once it is on disk; until then
+           the neighbour keeps it, see `stream`
+SENT       the digest of a message to a neighbour. What is made again after a restart must be equal
+           in every bit: a mask must never hide other numbers than before
+FOUND      a value that was found by chance or by the clock, such as a key
+
+A record that was being written when the machine stopped is cut off. The file has keys in it, and
+can be read by its owner only. One process at a time may use it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from starlings.errors import SiteError
+from starlings.runtime.peers.frames import LARGEST_BODY
+from starlings.system.locks import locked
+
+HEAD = struct.Struct("<II")
+"""Length and checksum of eq. (1)."""
+FIELDS = struct.Struct("<BIQQ")
+"""Kind, neighbour, number and `durable` of eq. (1)."""
+TITLE = b"starlings journal 1\n"
+SYNC_EVERY = 0.1
+"""Seconds from one writing to disk to the next."""
+
+
+class Kind(IntEnum):
+    """What a record is."""
+
+    RECEIVED = 1
+    SENT = 2
+    FOUND = 3
+
+
+class Place(NamedTuple):
+    """Where in the file the bytes of a record are."""
+
+    offset: int
+    length: int
+
+
+@dataclass
+class Past:
+    """What a site did before it was started again."""
+
+    received: dict[int, deque[Place]] = field(default_factory=dict)
+    """The messages of each neighbour, by its number, in order."""
+    sent: dict[int, deque[Place]] = field(default_factory=dict)
+    """The digests of the messages to each neighbour, in order."""
+    durable: dict[int, int] = field(default_factory=dict)
+    """How many messages each neighbour had on disk, as far as it said so."""
+    found: deque[Place] = field(default_factory=deque)
+    """The values that were found by chance, in order."""
+
+
+class Journal:
+    """The journal of one site in one run."""
+
+    def __init__(self, path: Path, run: bytes) -> None:
+        """Open the journal, which is made if there is none, and read what is in it.
+
+        Args:
+            path: the file.
+            run: the name of the run; the journal of another run is refused.
+        """
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = ExitStack()
+        self._lock.enter_context(locked(path))
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._writing = threading.Lock()
+        self.past = Past()
+        """What was in the file."""
+        try:
+            self._size = self._begun(run)
+        except BaseException:
+            os.close(self._file)
+            self._lock.close()
+            raise
+        self._synced = self._size
+        self._wanted = threading.Event()
+        self._closing = threading.Event()
+        self.on_sync: list[Callable[[], None]] = []
+        """Called after each writing to disk."""
+        self.failure: SiteError | None = None
+        self._thread = threading.Thread(target=self._sync_always, daemon=True, name="journal")
+        self._thread.start()
+
+    @property
+    def synced(self) -> int:
+        """Bytes of the file that are on disk."""
+        return self._synced
+
+    def append(
+        self, kind: Kind, body: bytes, neighbour: int = 0, number: int = 0, durable: int = 0
+    ) -> int:
+        """Append a record; return the size of the file with it, see `synced`."""
+        content = FIELDS.pack(kind, neighbour, number, durable) + body
+        record = HEAD.pack(len(content), zlib.crc32(content)) + content  # (1)
+        with self._writing:
+            if self.failure is not None:
+                raise self.failure
+            try:
+                _write_all(self._file, record, self._size)
+            except OSError as error:
+                self.failure = SiteError(
+                    f"the journal {self.path} cannot be written ({error.strerror}). Make room or "
+                    "mend the disk, and start this site again: it goes on where it was."
+                )
+                raise self.failure from None
+            self._size += len(record)
+            size = self._size
+        self._wanted.set()
+        return size
+
+    def body(self, place: Place) -> bytes:
+        """The bytes of a record."""
+        return os.pread(self._file, place.length, place.offset)
+
+    def sync(self) -> None:
+        """Write to disk what has been appended so far."""
+        with self._writing:
+            size = self._size
+        if size > self._synced:
+            os.fsync(self._file)
+            self._synced = size
+            for called in self.on_sync:
+                called()
+
+    def close(self) -> None:
+        """Write everything to disk and let others use the file."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._wanted.set()
+        self._thread.join()
+        os.close(self._file)
+        self._lock.close()
+
+    def _sync_always(self) -> None:
+        while not self._closing.is_set():
+            self._wanted.wait()
+            self._wanted.clear()
+            self.sync()
+            self._closing.wait(SYNC_EVERY)
+        self.sync()
+
+    def _begun(self, run: bytes) -> int:
+        """The size of the file, of which all records have been read, or of a new one."""
+        title, size = TITLE + run, os.fstat(self._file).st_size
+        if size < len(title):  # a new file, or one that was never begun
+            os.ftruncate(self._file, 0)
+            _write_all(self._file, title, 0)
+            return len(title)
+        if os.pread(self._file, len(title), 0) != title:
+            raise SiteError(
+                f"{self.path} is the journal of another run, or of another version of starlings: "
+                "remove it, or name another folder for this run."
+            )
+        end = self._read(len(title), size)
+        os.ftruncate(self._file, end)  # a record that was being written
+        return end
+
+    def _read(self, offset: int, size: int) -> int:
+        """Read all whole records; return where they end."""
+        while offset + HEAD.size <= size:
+            length, checksum = HEAD.unpack(os.pread(self._file, HEAD.size, offset))
+            if not FIELDS.size <= length <= min(size - offset, LARGEST_BODY + FIELDS.size):
+                break
+            content = os.pread(self._file, length, offset + HEAD.size)
+            if len(content) < length or zlib.crc32(content) != checksum:
+                break
+            self._remember(content, offset + HEAD.size)
+            offset += HEAD.size + length
+        return offset
+
+    def _remember(self, content: bytes, offset: int) -> None:
+        kind, neighbour, _, durable = FIELDS.unpack_from(content)
+        place, past = Place(offset + FIELDS.size, len(content) - FIELDS.size), self.past
+        if kind == Kind.FOUND:
+            past.found.append(place)
+            return
+        past.durable[neighbour] = max(durable, past.durable.get(neighbour, 0))
+        by_neighbour = past.received if kind == Kind.RECEIVED else past.sent
+        by_neighbour.setdefault(neighbour, deque()).append(place)
+
+
+def _write_all(file: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, offset)
+        view, offset = view[written:], offset + written

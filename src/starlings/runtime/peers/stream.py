@@ -1,0 +1,214 @@
+"""The messages of one neighbour, in both directions: numbered, in order, each used exactly once.
+
+The messages from a site j to a site i have the numbers 0, 1, 2, ... For both directions of a link,
+
+    made          messages that this site has made for its neighbour
+    wanted        the next number that the neighbour wants; it says so when a link is opened
+    durable       messages that the neighbour has on disk: they are not kept here any more    (1)
+    num_arrived   messages of the neighbour that have arrived, each in its turn               (2)
+
+and a link that is opened again goes on at `wanted`. After a restart a site makes its messages
+again, in every bit the same (the journal has their digests), and sends those from `wanted` on. A
+message with a number below `num_arrived` is a duplicate, and is dropped; one with a number above it
+is an error of the link.
+
+There is no input or output here but the journal: frames come in by `arrived`, and what is to be
+sent is asked for by `due`. Any thread may call anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from starlings.errors import ProtocolError, SiteError
+from starlings.runtime.peers.frames import HEAD, LARGEST_BODY, Frame, Kind
+from starlings.runtime.peers.journal import Journal, Place
+from starlings.runtime.peers.journal import Kind as Record
+
+DIGEST_BYTES = 16
+"""Bytes of the digest of a message in the journal."""
+PATIENCE = 0.5
+"""Seconds from one look for an interrupt to the next while a message is awaited."""
+
+
+class Stream:
+    """The messages from and to one neighbour."""
+
+    largest_frame = LARGEST_BODY + HEAD.size
+    """Bytes of a frame, at most."""
+
+    def __init__(self, run: bytes, me: int, neighbour: int, name: str, journal: Journal) -> None:
+        """Make the stream, with what the journal has of it.
+
+        Args:
+            run: the name of the run.
+            me: the number of this site.
+            neighbour: the number of the neighbour.
+            name: its name.
+            journal: the journal of this site.
+        """
+        self.run, self.me, self.number, self.neighbour = run, me, neighbour, name
+        self.journal = journal
+        past = journal.past
+        self._inbox: deque[Place | bytes] = deque(past.received.get(neighbour, ()))
+        self._past_sent = past.sent.get(neighbour, deque())
+        self.num_arrived = len(self._inbox)
+        self._on_disk, self._told = self.num_arrived, -1
+        self._sizes: deque[tuple[int, int]] = deque()
+        """Sizes of the journal with messages that may not be on disk yet, and their numbers."""
+        self.made, self.durable = 0, past.durable.get(neighbour, 0)
+        self.wanted: int | None = None
+        """The next number to send; None until the neighbour has said what it wants."""
+        self._unsent: deque[bytes] = deque()
+        """Messages from the number `durable` on (or fewer, if they are not made yet)."""
+        self._changed = threading.Condition()
+        self.failure: BaseException | None = None
+        self.waiting_since: float | None = None
+        """Since when a message is awaited, by `time.monotonic`; None if none is."""
+        self.wake: Callable[[], None] = lambda: None
+        """Called when there may be something to send."""
+        journal.on_sync.append(self._synced)
+
+    def send(self, body: bytes) -> None:
+        """Make the next message to the neighbour; it is sent as soon as there is a link."""
+        self._check_same(body)
+        with self._changed:
+            if self.made >= self.durable:
+                self._unsent.append(body)
+            self.made += 1
+        self.wake()
+
+    def receive(self) -> bytes:
+        """The next message of the neighbour; waits for it."""
+        with self._changed:
+            if not self._inbox:
+                self.waiting_since = time.monotonic()
+            while not self._inbox:
+                if self.failure is not None:
+                    raise self.failure
+                self._changed.wait(PATIENCE)
+            self.waiting_since = None
+            message = self._inbox.popleft()
+        return self.journal.body(message) if isinstance(message, Place) else message
+
+    def opening(self) -> bytes:
+        """The first frame on a new connection: which message is wanted next."""
+        with self._changed:
+            self.wanted = None
+            return self._frame(Kind.HELLO, self.num_arrived)
+
+    def arrived(self, data: bytes) -> None:
+        """Take a frame that has arrived.
+
+        Raises a `ProtocolError` where the connection is to be closed and opened again, and a
+        `SiteError` where that would not help.
+        """
+        frame = Frame.decoded(data)
+        if frame.run != self.run:
+            raise SiteError(
+                f"{self.neighbour} runs another study, or another version of it. All sites need "
+                "kits with one manifest, and one folder for each run."
+            )
+        if frame.sender != self.number:
+            raise ProtocolError(f"a frame of site {frame.sender} came from {self.neighbour}.")
+        with self._changed:
+            self._confirm(frame.durable)
+            if frame.kind == Kind.HELLO:
+                self._go_on_at(frame.number)
+            elif frame.kind == Kind.MESSAGE:
+                self._keep(frame)
+        self.wake()
+
+    def due(self) -> list[bytes]:
+        """The frames to be sent now, each of them once on a connection."""
+        with self._changed:
+            if self.wanted is None:
+                return []
+            frames = []
+            while self.wanted < self.made:
+                body = self._unsent[self.wanted - self._first_unsent]
+                frames.append(self._frame(Kind.MESSAGE, self.wanted, body))
+                self.wanted += 1
+            if not frames and self._on_disk > self._told:
+                frames.append(self._frame(Kind.RECEIPT, 0))
+            return frames
+
+    def disconnected(self) -> None:
+        """Say that the connection is gone."""
+        with self._changed:
+            self.wanted = None
+
+    def failed(self, error: BaseException) -> None:
+        """End everything that waits for this neighbour, with an error."""
+        with self._changed:
+            self.failure = self.failure or error
+            self._changed.notify_all()
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the neighbour has all messages on disk that were made for it."""
+        with self._changed:
+            return self.durable >= self.made
+
+    @property
+    def _first_unsent(self) -> int:
+        """The number of the first message in `_unsent`."""
+        return self.made - len(self._unsent)
+
+    def _frame(self, kind: Kind, number: int, body: bytes = b"") -> bytes:
+        self._told = self._on_disk
+        return Frame(kind, self.run, self.me, number, self._on_disk, body).encoded()
+
+    def _confirm(self, durable: int) -> None:
+        """Keep no longer what the neighbour has on disk, eq. (1)."""
+        self.durable = max(self.durable, durable)
+        while self._unsent and self._first_unsent < self.durable:
+            self._unsent.popleft()
+
+    def _go_on_at(self, number: int) -> None:
+        """Send from a message on that the neighbour wants."""
+        if number < self.durable:
+            raise SiteError(
+                f"{self.neighbour} has lost messages that it had confirmed: it wants number "
+                f"{number:,} and had {self.durable:,}. Its journal is damaged or was removed; put "
+                "it back, or start the run anew at all sites."
+            )
+        self.wanted = number
+
+    def _keep(self, frame: Frame) -> None:
+        """Keep a message of the neighbour, if it is the next one, eq. (2)."""
+        if frame.number > self.num_arrived:
+            raise ProtocolError(
+                f"{self.neighbour} sent message {frame.number:,}, and {self.num_arrived:,} is next."
+            )
+        if frame.number < self.num_arrived:
+            return  # a duplicate
+        fields = (self.number, frame.number, self.durable)
+        size = self.journal.append(Record.RECEIVED, frame.body, *fields)
+        self.num_arrived += 1
+        self._sizes.append((size, self.num_arrived))
+        self._inbox.append(frame.body)
+        self._changed.notify_all()
+
+    def _synced(self) -> None:
+        """Note what the journal has on disk now."""
+        with self._changed:
+            while self._sizes and self._sizes[0][0] <= self.journal.synced:
+                self._on_disk = self._sizes.popleft()[1]
+        self.wake()
+
+    def _check_same(self, body: bytes) -> None:
+        """Check a message that was made before a restart, or note its digest."""
+        digest = hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
+        if not self._past_sent:
+            self.journal.append(Record.SENT, digest, self.number, self.made, self.durable)
+        elif self.journal.body(self._past_sent.popleft()) != digest:
+            raise SiteError(
+                f"message {self.made:,} to {self.neighbour} differs from the one before the "
+                "restart: the rows, a package or the machine have changed. Restore what was "
+                "there, or start the run anew at all sites."
+            )

@@ -1,0 +1,70 @@
+"""Small values as bytes: what JSON has, and tuples, bytes and arrays. Nothing is pickled.
+
+Arrays are their type, their shape and their entries, so that all bits arrive.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+
+from starlings.errors import ProtocolError
+
+TAG = "_"
+"""The key of the name of a type in what stands for a value that JSON does not have."""
+KINDS = "bifu"
+"""Kinds of NumPy types that are sent: truth values, integers and floating-point numbers."""
+
+
+def encoded(value: Any) -> bytes:
+    """A value as bytes: None, a number, a text, bytes, an array, or a list, tuple or dict."""
+    return json.dumps(_plain(value), separators=(",", ":")).encode()
+
+
+def decoded(data: bytes) -> Any:
+    """The value of these bytes; a `ProtocolError` if they have none."""
+    try:
+        return _restored(json.loads(data))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ProtocolError(f"a value that arrived cannot be read: {error}.") from None
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, bytes):
+        return {TAG: "bytes", "data": base64.b64encode(value).decode()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in KINDS:
+        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        return {TAG: "array", "type": value.dtype.str, "shape": list(value.shape), "data": data}
+    if isinstance(value, tuple):
+        return {TAG: "tuple", "items": [_plain(item) for item in value]}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict) and TAG not in value and all(isinstance(k, str) for k in value):
+        return {key: _plain(item) for key, item in value.items()}
+    raise TypeError(f"values of type {type(value).__name__} cannot be sent to other sites.")
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_restored(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = value.get(TAG)
+    if kind is None:
+        return {key: _restored(item) for key, item in value.items()}
+    if kind == "tuple":
+        return tuple(_restored(item) for item in value["items"])
+    data = base64.b64decode(value["data"], validate=True)
+    if kind == "bytes":
+        return data
+    dtype = np.dtype(str(value["type"]))
+    if kind != "array" or dtype.kind not in KINDS:
+        raise ValueError(f"unknown type {kind!r}")
+    return np.frombuffer(data, dtype).reshape(value["shape"]).copy()

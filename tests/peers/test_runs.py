@@ -1,0 +1,54 @@
+"""`sample` at sites that are killed, over links that lose messages: the draws of one process."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import starlings as st
+from tests.peers.flock import Flock
+
+SITES = ["Ashby", "Brook", "Cliff"]
+LENGTHS = {"draws": 20, "chains": 2, "check": False, "progress": False}
+RUNS = {"weights": {"method": "weights"}, "hmc": {"method": "hmc", "chains": 8, "draws": 5}}
+"""Methods on masked sums. Sites in threads of one process cannot wait for each other from inside
+compiled code, so samplers in rounds are tried with a process for each site (`test_joining`)."""
+
+
+def problem_of(sites: list[str]) -> st.Problem:
+    """A logistic regression with the rows of some of the sites."""
+    seeds = [np.random.default_rng(SITES.index(site)) for site in sites]
+    X = np.concatenate([random.normal(size=(40, 2)) for random in seeds])
+    chance = np.concatenate([random.logistic(size=40) for random in seeds])
+    y = (chance < X @ [1.0, -0.5]).astype(float)
+    return st.models.logistic_regression(X, y, np.repeat(sites, 40)).part_of(SITES)
+
+
+def sampled(how):
+    """A program that samples, and returns the draws of its own site."""
+
+    def program(communicator):
+        site = SITES[communicator.rank]
+        network = NETWORK.distributed([communicator.rank], communicator)
+        result = st.sample(problem_of([site]), network, privacy="totals", **{**LENGTHS, **how})
+        assert result.posterior.agent.values.tolist() == [site]
+        return result.posterior.beta.values[:, :, 0]
+
+    return program
+
+
+NETWORK = st.Network.ring(3).matched_to(SITES)
+
+
+@pytest.mark.parametrize("how", RUNS.values(), ids=RUNS)
+def test_draws_are_those_of_one_process_and_kills_change_no_bit(how, tmp_path):
+    alone = st.sample(problem_of(SITES), NETWORK, privacy="totals", **{**LENGTHS, **how})
+    program, found = sampled(how), []
+    for name, faults in {"calm": {}, "hard": {"loss": 0.02, "kills": 4, "seed": 5}}.items():
+        (tmp_path / name).mkdir()
+        flock = Flock(NETWORK, program, tmp_path / name, **faults)
+        found.append(flock.run())
+    for site, (calm, hard) in enumerate(zip(*found, strict=True)):
+        np.testing.assert_array_equal(calm, hard)
+        np.testing.assert_allclose(calm, alone.posterior.beta.values[:, :, site], atol=1e-10)
+    assert sum(site.restarts for site in flock.sites) > 0
