@@ -65,6 +65,10 @@ class ProtocolError(RuntimeError):
     """A neighbour sent something that does not belong there; the link is opened again."""
 
 
+class PeerRefusedError(SiteError):
+    """A site did not accept who another one says it is."""
+
+
 class UnreadableFileError(ValueError):
     """A file cannot be used: it is damaged, cut short, of another version, or not ours."""
 
@@ -164,7 +168,7 @@ def refusing_old_names(function: Callable[Arguments, Returned]) -> Callable[Argu
 def in_one_line(error: BaseException) -> str:
     """Format an error for the command line: expected errors by text, others also by type."""
     text = " ".join(str(error).split())
-    of_runs = (DivergenceError, TuningError, CandidateError)
+    of_runs = (DivergenceError, TuningError, CandidateError, SiteError)
     if isinstance(error, (ValueError, TypeError, OSError, ImportError, *of_runs)):
         return f"Error: {text}"
     return f"Unexpected {type(error).__name__}: {text} (STARLINGS_DEBUG=1 shows where)"
