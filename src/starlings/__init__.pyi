@@ -30,6 +30,7 @@ from starlings.errors import NoModeError as NoModeError
 from starlings.errors import NoRoomError as NoRoomError
 from starlings.errors import PosteriorWarning as PosteriorWarning
 from starlings.errors import PrivacyError as PrivacyError
+from starlings.errors import SiteError as SiteError
 from starlings.errors import StabilityError as StabilityError
 from starlings.errors import TuningError as TuningError
 from starlings.errors import UnreadableFileError as UnreadableFileError

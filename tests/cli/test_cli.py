@@ -363,7 +363,11 @@ def test_version():
 
 
 COMMANDS = ["sample", "show", "samplers", "theory", "calibrate", "compare_models"]
+COMMANDS += ["provision", "check", "approve", "audit", "join", "relay", "rehearse"]
+COMMANDS += ["status", "dashboard"]
 COMMANDS += ["demo", "accuracy", "paper"]
+WITHOUT_PROGRESS = ("samplers", "theory", "compare_models", "provision", "check", "approve")
+WITHOUT_PROGRESS += ("audit", "relay", "status", "dashboard")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -376,7 +380,7 @@ def test_every_command_has_short_help_that_fits(name):
     assert (short.exit_code, short.stdout) == (0, long.stdout)
     assert max(map(len, short.stdout.splitlines())) <= 80
     assert "…" not in short.stdout
-    assert ("-q" in short.stdout) == (name not in ("samplers", "theory", "compare_models"))
+    assert ("-q" in short.stdout) == (name not in WITHOUT_PROGRESS)
     assert f"Example: starlings {name.replace('_', '-')}" in short.stdout
 
 

@@ -3,6 +3,9 @@
     application.py    the application: what all commands share, such as options and errors
     sampling.py       sample, show, samplers
     checking.py       theory, calibrate, compare-models
+    sites.py          study init, site request, provision, check, approve, audit
+    joining.py        join, relay, rehearse
+    views.py          status, dashboard
     research.py       demo, accuracy, paper
 
 Importing a module of commands registers them, in the order in which `starlings --help` lists them.
@@ -11,7 +14,10 @@ Everything heavy is imported inside the commands, so that `--help` is immediate.
 
 from starlings.cli import sampling  # isort: skip
 from starlings.cli import checking  # isort: skip
+from starlings.cli import sites  # isort: skip
+from starlings.cli import joining  # isort: skip
+from starlings.cli import views  # isort: skip
 from starlings.cli import research  # isort: skip
 from starlings.cli.application import app, run
 
-__all__ = ["app", "checking", "research", "run", "sampling"]
+__all__ = ["app", "checking", "joining", "research", "run", "sampling", "sites", "views"]

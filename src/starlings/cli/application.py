@@ -60,6 +60,25 @@ def count_option(least: int, meaning: str, default: str | None = None) -> Any:
     return typer.Option(min=least, metavar="N", help=meaning, show_default=default or True)
 
 
+def command_group(name: str, panel: str, meaning: str) -> typer.Typer:
+    """Commands of two words, such as `starlings site request`.
+
+    Args:
+        name: the first word.
+        panel: the heading under which `starlings --help` lists them.
+        meaning: the help text.
+    """
+    settings = {"help_option_names": ["-h", "--help"]}
+    group = typer.Typer(help=meaning, no_args_is_help=True, context_settings=settings)
+
+    @group.callback()
+    def _begin() -> None:
+        """Keep the second word, which would be left out where there is only one command."""
+
+    app.add_typer(group, name=name, help=meaning, rich_help_panel=panel)
+    return group
+
+
 def run(application: typer.Typer = app, name: str = "starlings") -> None:
     """Run a command line as a process of its own, such as the console script `starlings`."""
     try:
@@ -92,12 +111,16 @@ def main(
     """Take the options that come before a command."""
 
 
-def command(panel: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    panel: str, example: str, group: typer.Typer = app, name: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command of `starlings`.
 
     Args:
         panel: the heading under which `starlings --help` lists the command.
         example: a command line that the help of the command shows.
+        group: the commands among which it is, such as those of `starlings site`.
+        name: what it is called on the command line; by default like the function.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -108,7 +131,7 @@ def command(panel: str, example: str) -> Callable[[Callable[..., None]], Callabl
             function(*arguments, **options)
 
         described = {"rich_help_panel": panel, "epilog": f"Example: {example}"}
-        return app.command(**described)(ends_in_one_line(with_cache))  # type: ignore[arg-type]
+        return group.command(name, **described)(ends_in_one_line(with_cache))  # type: ignore[arg-type]
 
     return register
 

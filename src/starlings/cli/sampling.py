@@ -137,7 +137,7 @@ def sample(
         run = run_locally if cluster is None else functools.partial(run_on, cluster)
         result = run(plan, settings, quiet)
     if result is not None and (as_json or not quiet):
-        _print_summary(result, target, as_json, quiet)
+        print_summary(result, target, as_json, quiet)
     if result is not None and result.interrupted is not None:
         raise typer.Exit(INTERRUPTED)
 
@@ -155,7 +155,7 @@ def show(
 
     result = open_result(file)
     with result.tree:
-        _print_summary(result, file, as_json, quiet)
+        print_summary(result, file, as_json, quiet)
 
 
 @command(PANEL, "starlings samplers dadmms")
@@ -250,7 +250,7 @@ def _print(table: Table) -> None:
     Console(markup=False, highlight=False).print(table)
 
 
-def _print_summary(result: Result, file: Path, as_json: bool, quiet: bool) -> None:
+def print_summary(result: Result, file: Path, as_json: bool, quiet: bool) -> None:
     """Print a result as a table and in words, or as JSON."""
     from starlings.results.summary import Summary
     from starlings.system.progress import spinner

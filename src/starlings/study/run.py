@@ -54,7 +54,7 @@ def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool)
 def _title(plan: Study) -> str:
     """The first line of progress, which is shown before the rows are read."""
     model = plan.model
-    where = plan.data.folder if plan.data.file is None else plan.data.file
+    where = plan.data.folder or plan.data.file or plan.source.path
     regression = f"{model.kind} of {model.outcome} on {_first_names(model.covariates)}"
     return f"{plan.path}: {regression}; rows in {where}"
 

@@ -5,6 +5,7 @@ A section has keys of its own, and the arguments of what it chooses: a model, a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -76,6 +77,12 @@ class RunSection:
     options: Table = field(default_factory=dict)
 
 
+NAMES = ("model", "data", "network", "sampler", "run")
+"""The sections of a study."""
+OPTIONAL = ("sampler", "run")
+"""Those that may be left out."""
+
+
 class Sections(NamedTuple):
     """All sections of a study, with known keys and values of the right type."""
 
@@ -88,8 +95,16 @@ class Sections(NamedTuple):
 
 def read_study(source: Path) -> Sections:
     """Read the sections of a TOML file; an unknown name or a wrong type is an error."""
-    names = ("model", "data", "network", "sampler", "run")
-    sections = read_sections(source, names, optional=("sampler", "run"))
+    return checked_sections(read_sections(source, NAMES, OPTIONAL))
+
+
+def checked_sections(sections: Mapping[str, Section], has_data: bool = True) -> Sections:
+    """The sections of a study, with known keys, values of the right type, and what they agree on.
+
+    Args:
+        sections: the sections by name.
+        has_data: whether the study says where the rows are. If not, every site adds its own.
+    """
     model = sections["model"]
     found = Sections(
         model=model.read(ModelSection, _model_keys(model)),
@@ -99,7 +114,8 @@ def read_study(source: Path) -> Sections:
         run=sections["run"].read(RunSection, _run_keys()),
     )
     _check_model(model, found.model)
-    _check_data(sections["data"], found.data)
+    if has_data:
+        _check_data(sections["data"], found.data)
     _check_method(sections["run"], found)
     if (found.network.graph is None) == (found.network.edges is None):
         raise sections["network"].error(

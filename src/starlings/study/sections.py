@@ -115,7 +115,10 @@ class Section:
 
 
 def read_sections(
-    source: Path, names: Collection[str], optional: Collection[str] = ()
+    source: Path,
+    names: Collection[str],
+    optional: Collection[str] = (),
+    text: str | None = None,
 ) -> dict[str, Section]:
     """The sections of a TOML file by name; a section that is left out is empty.
 
@@ -123,8 +126,9 @@ def read_sections(
         source: the TOML file.
         names: the sections that it may have.
         optional: those that may be left out.
+        text: what the file holds, where it is known already; `source` is then only its name.
     """
-    tables = _parse(source)
+    tables = _read(source) if text is None else _parse(source, text)
     expected = _headings(names)
     for name, table in tables.items():
         if name not in names:
@@ -144,12 +148,21 @@ def _headings(names: Collection[str]) -> str:
     return ", ".join(f"[{name}]" for name in names) or "none"
 
 
-def _parse(source: Path) -> Table:
+def _read(source: Path) -> Table:
     """All tables of a TOML file."""
     if not source.is_file():
         raise FileNotFoundError(f"no TOML file at {source}; check the name and the folder.")
     try:
-        return tomllib.loads(source.read_text(encoding="utf-8"))
+        text = source.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ValueError(f"{source} is not valid TOML: {error}.") from None
+    return _parse(source, text)
+
+
+def _parse(source: Path, text: str) -> Table:
+    """All tables of a text in TOML."""
+    try:
+        return tomllib.loads(text)
     except ValueError as error:
         raise ValueError(f"{source} is not valid TOML: {error}.") from None
 

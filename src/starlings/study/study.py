@@ -16,7 +16,9 @@ Every section, its keys, their types and their defaults. A key without a default
                     intercept columns are scaled and not centred.
     ...             the keywords of that regression, such as prior_std, with its defaults.
 
-[data]          Where the rows are: either `file` and `site`, or `folder`.
+[data]          Where the rows are: either `file` and `site`, or `folder`. A trial of several
+                organisations (see `starlings.sites.trial`) has no such section: there every site
+                adds its own rows.
     file            text. A .csv or .parquet file.
     site            text. The column of that file which names the site of each row. Labels are text,
                     without white space around them: 01 and 1 are two sites.
@@ -105,6 +107,8 @@ class Study:
     network: NetworkSection
     sampler: SamplerSection
     run: RunSection
+    own_source: Source | None = None
+    """The rows of one site, for a study whose file has no section [data]."""
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
@@ -114,10 +118,15 @@ class Study:
     @property
     def source(self) -> Source:
         """The file or folder with the rows."""
+        if self.own_source is not None:
+            return self.own_source
         if self.data.folder is not None:
             return SiteFolder(self.path.parent / self.data.folder)
-        assert self.data.file is not None
-        assert self.data.site is not None
+        if self.data.file is None or self.data.site is None:
+            raise ValueError(
+                f"{self.path} has no section [data]: every site names its own rows. Give them "
+                "with `--data` (in Python `own_source`)."
+            )
         return SiteFile(self.path.parent / self.data.file, self.data.site)
 
     def inputs(self) -> list[Path]:

@@ -1,0 +1,105 @@
+"""A manifest in plain words, for those who decide whether a site takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlings.samplers.names import BUILT_IN
+from starlings.sites.keys import fingerprint, grouped
+from starlings.sites.kit import Kit
+from starlings.sites.manifest import Manifest
+from starlings.sites.trial import code_hashes
+
+SUMS = "fits of the model to the rows of this site, as parts of sums over all sites"
+LEAVES = {
+    "weights": f"{SUMS}: gradients and curvatures, then potentials at thousands of candidates",
+    "hmc": f"{SUMS}: gradients and curvatures, then potentials and gradients in every round",
+    "auto": f"{SUMS} (gradients, curvatures, potentials), or, if the sites choose D-ADMMS by the "
+    "predicted rounds, positions of a sampler in every round, as parts of sums over neighbours",
+    "rounds": "positions of a sampler in every round, as parts of sums over neighbours; before "
+    "them gradients and curvatures, if the sites tune the sampler",
+}
+"""What leaves a site, by method, in words."""
+MASKED = {
+    "totals": "Every number is masked: nobody, neighbours and relay included, reads more than "
+    "totals. Totals over few rows say something about these rows.",
+    "none": "NOTHING IS MASKED: neighbours read these numbers, and can work out the rows of a "
+    "small site from them.",
+}
+"""What masks do, by `privacy`."""
+
+
+def what_leaves(manifest: Manifest) -> str:
+    """What leaves a site, in words."""
+    run, sampler = manifest.content["run"], manifest.content["sampler"]
+    method = str(run.get("method", run.get("exactness", "auto")))
+    if sampler.get("name") is not None:
+        method = "rounds"
+    of_weights = method.startswith("weights")
+    return LEAVES["weights" if of_weights else method if method in LEAVES else "rounds"]
+
+
+def what_runs(kit: Kit) -> list[tuple[str, str]]:
+    """A manifest as headings and texts.
+
+    Args:
+        kit: the kit of this site.
+    """
+    content, limits, manifest = kit.manifest.content, kit.manifest.limits, kit.manifest
+    model, run = content["model"], content["run"]
+    covariates = ", ".join(model["covariates"]) or "nothing else"
+    settings = ", ".join(f"{name} {value}" for name, value in sorted(run.items()))
+    sampler = content["sampler"].get("name")
+    lines = [
+        ("trial", f"{manifest.trial}, manifest {manifest.number} of {content['created'][:10]}"),
+        ("hash", grouped(manifest.hash)),
+        ("authority", fingerprint(kit.authority.public_key())),
+        ("model", f"{_spoken(model['kind'])} of {model['outcome']} on {covariates}"),
+        ("", _options(model)),
+        *[("column", f"{name}: {meaning or '-'}") for name, meaning in content["columns"].items()],
+        ("how", f"{'sampler ' + sampler + '; ' if sampler else ''}{settings}"),
+        *_code(manifest),
+        ("sites", ", ".join(_with_contact(s, c) for s, c in content["sites"].items())),
+        ("neighbours", f"of {kit.site}: {', '.join(manifest.neighbours(kit.site)) or 'none'}"),
+        ("by way of", ", ".join(kit.roster.relays) or _direct(kit.roster.direct)),
+        ("seed", content["seed"]),
+        ("what stays", "all rows, and the private key"),
+        ("what leaves", what_leaves(manifest)),
+        ("masks", MASKED.get(content["privacy"], content["privacy"])),
+        ("limits", f"{limits.rounds:,} network rounds, {limits.hours:,} hours"),
+        ("", f"at least {limits.fewest_sites} sites, {limits.fewest_rows} rows at each"),
+        ("versions", ", ".join(f"{name} {v}" for name, v in content["versions"].items())),
+    ]
+    return [(name, _printable(text)) for name, text in lines]
+
+
+def _printable(text: str) -> str:
+    """A text without what could make a terminal show something else."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _options(model: dict) -> str:
+    further = {"intercept": model["intercept"], **model["options"]}
+    return ", ".join(f"{name} {value}" for name, value in sorted(further.items()))
+
+
+def _code(manifest: Manifest) -> list[tuple[str, str]]:
+    hashes = code_hashes(manifest.content["code"])
+    sampler = manifest.content["sampler"].get("name")
+    if not hashes and sampler is not None and sampler not in BUILT_IN:
+        return [("CODE", f"{sampler}, of a package at this site, which the manifest does not have")]
+    if not hashes:
+        return [("code", "none but starlings itself")]
+    return [("CODE", f"{name}, SHA-256 {digest}: READ IT") for name, digest in hashes.items()]
+
+
+def _spoken(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def _with_contact(site: str, contact: str) -> str:
+    return f"{site} ({contact})" if contact else site
+
+
+def _direct(addresses: Mapping[str, str]) -> str:
+    return ", ".join(f"{site} at {address}" for site, address in addresses.items())

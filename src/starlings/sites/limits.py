@@ -1,0 +1,36 @@
+"""What a run may use and disclose at most: the section [limits] of a trial file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+from starlings.privacy.guard_rails import GuardRails
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use and disclose; of these and a site's own guard rails the stricter count."""
+
+    rounds: int = 100_000
+    """Network rounds of one run, at most."""
+    hours: int = 168
+    """Hours from the first round to the last, at most."""
+    fewest_sites: int = GuardRails.fewest_sites
+    """Sites that have to take part."""
+    fewest_rows: int = GuardRails.fewest_rows
+    """Rows that every site has to have."""
+    most_parameters_per_row: float = GuardRails.most_parameters_per_row
+    """Parameters of the model for each row of a site, at most."""
+    fewest_neighbours: int = GuardRails.fewest_neighbours
+    """Neighbours of every site, for samplers that add up the messages of neighbours."""
+    fewest_rows_in_category: int = GuardRails.fewest_rows_in_category
+    """Rows of a site in each category of a column."""
+
+    def with_those_of(self, site: GuardRails) -> GuardRails:
+        """The stricter of these limits and those of a site, one by one."""
+        own = {**asdict(self), "most_rounds": self.rounds}
+        names = [field.name for field in fields(GuardRails)]
+        stricter = {True: max, False: min}
+        return GuardRails(
+            **{n: stricter[n.startswith("fewest")](own[n], getattr(site, n)) for n in names}
+        )

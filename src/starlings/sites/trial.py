@@ -1,0 +1,271 @@
+"""A trial file: a study of several organisations, without any path to rows.
+
+It has the sections [model], [network], [sampler] and [run] of a study (`starlings.study.study`),
+and these:
+
+[sites.NAME]    One section for each site, which may be empty.
+    contact         text. Whom to ask about this site.
+
+[relay]         How the sites reach each other: through a relay, ...
+    urls            list of text. Addresses such as "wss://relay.example.org"; a site tries them in
+                    this order.
+
+[direct]        ... or directly, where ports are open.
+    NAME            text. Where that site listens, such as "ashby.example.org:7443".
+
+[columns]       What the columns mean, for those who prepare the rows. May be left out.
+    NAME            text. Such as age = "years at admission".
+
+[limits]        What a run may use and disclose at most; the keys and defaults of `limits.Limits`.
+
+There is no section [data]. The rows of a site, and what its own file calls the columns, are known
+to that site alone, which names them when it joins. [run] has no `output` (each site chooses its
+own) and no `seed` (the sites agree on one when a run starts). `privacy` is "totals" unless the file
+says otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlings.errors import SiteError, check_choice, nearest
+from starlings.samplers import Sampler
+from starlings.sampling.choice import choice_of
+from starlings.sampling.private import PRIVACY
+from starlings.sites.documents import sha256
+from starlings.sites.limits import Limits
+from starlings.sites.site_names import check_name, check_site_names
+from starlings.sites.trial_text import as_toml
+from starlings.study.schema import NAMES, OPTIONAL, checked_sections
+from starlings.study.sections import Section, keys_of, read_sections
+from starlings.study.sources import Source
+from starlings.study.study import Study
+
+OF_TRIALS = ("sites", "relay", "direct", "columns", "limits")
+"""The sections that only a trial has."""
+UNMASKED = ("metropolis", "metropolis-vote")
+"""Methods whose messages cannot be masked."""
+LARGEST_CODE = 200_000
+"""Characters of a Python file that belongs to a trial, at most."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial file whose keys and types have been checked."""
+
+    path: Path
+    study: Study
+    text: str
+    """The sections of the study, in the only spelling; see `as_toml`."""
+    contacts: dict[str, str]
+    """By site, sorted: whom to ask. May be empty."""
+    relays: list[str]
+    direct: dict[str, str]
+    columns: dict[str, str]
+    """What the columns mean; every column of the model, in its order."""
+    limits: Limits
+    code: dict[str, str]
+    """The text of Python files that the study names, by file name."""
+
+    @classmethod
+    def read(cls, path: Path) -> Trial:
+        """Read a trial file; what cannot work between organisations is refused."""
+        if not path.is_file():
+            raise SiteError(
+                f"no trial file at {path}; `starlings study init {path}` writes a draft."
+            )
+        check_name(path.stem, str(path), "a trial")
+        sections = read_sections(path, (*NAMES, *OF_TRIALS), (*OPTIONAL, "data", *OF_TRIALS))
+        tables = {name: dict(sections[name].table) for name in NAMES}
+        _check_run(sections)
+        tables["run"].setdefault("privacy", "totals")
+        sections["run"] = Section(path, "run", tables["run"])
+        study = Study(path, *checked_sections(sections, has_data=False))
+        contacts = _contacts(sections["sites"])
+        trial = cls(
+            path,
+            study,
+            as_toml({name: table for name, table in tables.items() if table}),
+            contacts,
+            _relays(sections["relay"]),
+            _direct(sections["direct"], contacts),
+            _columns(sections["columns"], [*study.model.covariates, study.model.outcome]),
+            _limits(sections["limits"]),
+            _code(study),
+        )
+        trial._check()
+        return trial
+
+    @property
+    def sites(self) -> list[str]:
+        """The names of all sites, sorted."""
+        return list(self.contacts)
+
+    @property
+    def privacy(self) -> str:
+        """ "totals" or "none"."""
+        return str(self.study.run.options["privacy"])
+
+    def _check(self) -> None:
+        if len(self.sites) < self.limits.fewest_sites:
+            raise SiteError(
+                f"{self.path}: `fewest_sites` is {self.limits.fewest_sites}, and [sites] has "
+                f"{len(self.sites)}. Find more sites."
+            )
+        if bool(self.relays) == bool(self.direct):
+            raise SiteError(
+                f"{self.path} needs either [relay] with `urls`, or [direct] with the address of "
+                "every site, and not both."
+            )
+        self._check_method()
+        edges_of(self.study, self.sites)
+
+    def _check_method(self) -> None:
+        run, sampler = self.study.run.options, self.study.make_sampler()
+        method = str(run.get("method", "auto"))
+        try:
+            check_choice(PRIVACY, privacy=self.privacy)
+            choice_of(sampler, method, str(run.get("exactness", "auto")), False)
+        except ValueError as error:
+            raise SiteError(f"{self.path}: [run] {error}") from None
+        if self.privacy == "totals":
+            self._check_masks(sampler, method)
+
+    def _check_masks(self, sampler: Sampler | type[Sampler] | None, method: str) -> None:
+        if self.study.model.standardise:
+            raise SiteError(
+                f"{self.path}: `standardise` tells all sites the sums of each covariate at every "
+                'site, which privacy = "totals" does not allow. Agree on means and standard '
+                "deviations, and let every site standardise its columns beforehand."
+            )
+        if method in UNMASKED or (sampler is not None and sampler.card.masked_as is None):
+            raise SiteError(
+                f'{self.path}: this method reads more than totals, which privacy = "totals" does '
+                'not allow. Choose another one, such as method = "hmc".'
+            )
+
+
+def study_from_text(
+    text: str, place: Path, own_rows: Source | None = None, has_sampler: bool = True
+) -> Study:
+    """The study of a manifest, with the rows of one site.
+
+    Args:
+        text: the sections as TOML.
+        place: the file that errors name; Python files of the study are beside it.
+        own_rows: the rows of this site.
+        has_sampler: whether to read [sampler], which imports the Python file that it names.
+    """
+    sections = read_sections(place, NAMES, (*OPTIONAL, "data"), text=text)
+    if not has_sampler:
+        sections["sampler"] = Section(place, "sampler", {})
+    return Study(place, *checked_sections(sections, has_data=False), own_source=own_rows)
+
+
+def edges_of(study: Study, sites: list[str]) -> list[list[str]]:
+    """Which sites exchange messages, as sorted pairs of names."""
+    network = study.make_network(sites)
+    names, ends = network.names, zip(*network.adjacency.nonzero(), strict=True)
+    return [list(pair) for pair in sorted({tuple(sorted((names[i], names[j]))) for i, j in ends})]
+
+
+def _check_run(sections: dict[str, Section]) -> None:
+    remedies = {
+        "output": "each site names its own with `starlings join --output`",
+        "seed": "the sites agree on one when a run starts, so that nobody can choose it",
+    }
+    for name, remedy in remedies.items():
+        if name in sections["run"].table:
+            raise sections["run"].error(f"`{name}` cannot be set in a trial: {remedy}.")
+    if sections["data"].table:
+        raise sections["data"].error(
+            "does not belong in a trial: every site names its own rows, with `--data`. Remove it."
+        )
+
+
+def _contacts(section: Section) -> dict[str, str]:
+    found = {}
+    for name in check_site_names(section.table, str(section.source)):
+        table = section.table[name]
+        if not isinstance(table, dict):
+            raise section.error(f"`{name}` must be a section [sites.{name}], got {table!r}.")
+        if set(table) - {"contact"} or not isinstance(table.get("contact", ""), str):
+            raise section.error(f"[sites.{name}] may have the key `contact`, text, and no other.")
+        found[name] = table.get("contact", "")
+    return found
+
+
+def _relays(section: Section) -> list[str]:
+    if not section.table:
+        return []
+    section.check(keys_of(_Relay))
+    for url in section.table["urls"]:
+        parts = urlsplit(url)
+        if parts.scheme not in ("wss", "ws") or not parts.hostname:
+            raise section.error(f'`urls` must be like "wss://relay.example.org", got {url!r}.')
+    return list(section.table["urls"])
+
+
+@dataclass(frozen=True)
+class _Relay:
+    """The keys of [relay]."""
+
+    urls: list[str]
+
+
+def _direct(section: Section, sites: dict[str, str]) -> dict[str, str]:
+    for name, address in section.table.items():
+        if name not in sites:
+            raise section.error(
+                f"{name!r} is not one of the sites {list(sites)}.{nearest(name, sites)}"
+            )
+        if not isinstance(address, str) or not re.fullmatch(r"\S+:[0-9]{1,5}", address):
+            raise section.error(f'`{name}` must be like "ashby.example.org:7443", got {address!r}.')
+    missing = [name for name in sites if section.table and name not in section.table]
+    if missing:
+        raise section.error(f"has no address of {missing}; every site needs one.")
+    return dict(section.table)
+
+
+def _columns(section: Section, names: list[str]) -> dict[str, str]:
+    for name, meaning in section.table.items():
+        if name not in names:
+            raise section.error(
+                f"{name!r} is not a column of [model]: {names}.{nearest(name, names)}"
+            )
+        if not isinstance(meaning, str):
+            raise section.error(f"`{name}` must be text in quotes, got {meaning!r}.")
+    return {name: section.table.get(name, "") for name in names}
+
+
+def _limits(section: Section) -> Limits:
+    section.check(keys_of(Limits))
+    for name, value in section.table.items():
+        if value <= 0:
+            raise section.error(f"`{name}` must be above 0, got {value}.")
+    return Limits(**section.table)
+
+
+def _code(study: Study) -> dict[str, str]:
+    """The Python file beside the trial file that [sampler] names, if it names one."""
+    module = (study.sampler.name or "").partition(":")[0]
+    file = study.path.parent / f"{module}.py"
+    if ":" not in (study.sampler.name or ""):
+        return {}
+    if not file.is_file():
+        raise SiteError(
+            f"{study.path}: [sampler] names {module!r}, and there is no {file.name} beside it. Put "
+            "it there: its text becomes a part of what all sites sign."
+        )
+    text = file.read_text(encoding="utf-8")
+    if len(text) > LARGEST_CODE:
+        raise SiteError(f"{file} is longer than {LARGEST_CODE:,} characters; make it shorter.")
+    return {file.name: text}
+
+
+def code_hashes(code: dict[str, str]) -> dict[str, str]:
+    """The SHA-256 of every file of code, by name."""
+    return {name: sha256(text.encode()) for name, text in code.items()}
