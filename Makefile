@@ -6,10 +6,14 @@ TESTS :=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test slow lint types check docs clean
+.PHONY: demo rehearsal test slow lint types check docs clean
 
 demo: $(STAMP)
 	$(BIN)/starlings demo --output output/demo
+
+# Six organisations on one machine: certificates, a relay, delay, and processes that are killed.
+rehearsal: $(STAMP)
+	$(BIN)/python -m starlings.research.rehearsal
 
 # The quick suite: every kind of test, in a minute and a half on two cores. The first run compiles
 # everything, and takes twice as long.

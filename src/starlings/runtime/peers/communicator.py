@@ -4,7 +4,7 @@
     sum           up a tree to the centre of the graph, and the total down again; where all
                   sites are neighbours, everybody's part to everybody                         (2)
     broadcast     from site 0 down a tree                                                     (3)
-    first         up and down that tree                                                       (4)
+    first, everybody    up and down that tree                                                 (4)
 
 Parts are added in the order of the sites, so that a total has the same bits whenever it is made
 again. Each message says what it is for, by the number of the call and the kind of the call: sites
@@ -44,6 +44,7 @@ class Kind(IntEnum):
     SUM = 2
     VALUE = 3
     FIRST = 4
+    EVERYBODY = 5
 
 
 class PeersCommunicator:
@@ -133,6 +134,20 @@ class PeersCommunicator:
         for child in tree.children:
             call.send(child, data)
         return values.decoded(data)
+
+    def everybody(self, own: bytes) -> list[bytes]:
+        """The bytes of every site, in the order of the sites, at all of them, eq. (4)."""
+        call, tree, found = self._call(Kind.EVERYBODY), self._to_first, {str(self.rank): own}
+        for child in tree.children:
+            found |= values.decoded(call.data(child))
+        data = values.encoded(found)
+        if tree.parent is not None:
+            call.send(tree.parent, data)
+            data = call.data(tree.parent)
+        for child in tree.children:
+            call.send(child, data)
+        every = values.decoded(data)
+        return [every[str(site)] for site in range(self.size)]
 
     def gather(self, own: np.ndarray, axis: int) -> np.ndarray:
         """The entries of this site: every site keeps its own draws."""

@@ -22,7 +22,7 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlings.errors import ProtocolError, SiteError
 from starlings.runtime.peers.frames import HEAD, LARGEST_BODY, Frame, Kind
@@ -67,15 +67,24 @@ class Stream:
         """Messages from the number `durable` on (or fewer, if they are not made yet)."""
         self._changed = threading.Condition()
         self.failure: BaseException | None = None
+        self.others: Sequence[Stream] = ()
+        """The streams of the other neighbours, which end with this one."""
         self.waiting_since: float | None = None
         """Since when a message is awaited, by `time.monotonic`; None if none is."""
         self.wake: Callable[[], None] = lambda: None
         """Called when there may be something to send."""
+        self.on_sent: Callable[[int, bytes], None] = lambda number, body: None
+        self.on_used: Callable[[int, bytes], None] = lambda number, body: None
+        """Called with the number and the bytes of every message that is made, and of every one of
+        the neighbour that is used; after a restart with those from before again."""
+        self.num_used = 0
+        """Messages of the neighbour that have been used."""
         journal.on_sync.append(self._synced)
 
     def send(self, body: bytes) -> None:
         """Make the next message to the neighbour; it is sent as soon as there is a link."""
         self._check_same(body)
+        self.on_sent(self.made, body)
         with self._changed:
             if self.made >= self.durable:
                 self._unsent.append(body)
@@ -93,12 +102,14 @@ class Stream:
                 self._changed.wait(PATIENCE)
             self.waiting_since = None
             message = self._inbox.popleft()
-        return self.journal.body(message) if isinstance(message, Place) else message
+        body = self.journal.body(message) if isinstance(message, Place) else message
+        self.on_used(self.num_used, body)
+        self.num_used += 1
+        return body
 
     def opening(self) -> bytes:
         """The first frame on a new connection: which message is wanted next."""
         with self._changed:
-            self.wanted = None
             return self._frame(Kind.HELLO, self.num_arrived)
 
     def arrived(self, data: bytes) -> None:
@@ -147,6 +158,9 @@ class Stream:
         with self._changed:
             self.failure = self.failure or error
             self._changed.notify_all()
+        for other in self.others:
+            if other.failure is None:
+                other.failed(error)
 
     @property
     def is_delivered(self) -> bool:

@@ -1,0 +1,307 @@
+"""`starlings join`: one site takes part in a run, for as long as the run takes.
+
+    check       kit, approval, rows and guard rails, before anything is sent
+    connect     links to the neighbours, which are opened again whenever they break
+    agree       who is there, the seed, and keys for masks (`agreement`)
+    sample      the same program at every site
+    finish      the result of this site, and patience until the neighbours have all they need
+
+A site may be stopped at any moment, in any way. The same command goes on where it was: the journal
+in the folder of the run has all that the site received. When a run is over, the same command makes
+the same result again, without any neighbour.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from starlings.errors import PrivacyError, SiteError
+from starlings.network import Network
+from starlings.privacy.guard_rails import GuardRails
+from starlings.problem import Problem
+from starlings.results.outputs import RunFiles
+from starlings.results.result import Result
+from starlings.runtime.peers.communicator import PeersCommunicator
+from starlings.runtime.peers.frames import RUN_BYTES
+from starlings.runtime.peers.journal import Journal
+from starlings.runtime.peers.links import Links
+from starlings.runtime.peers.stream import Stream
+from starlings.runtime.peers.tls import Identity
+from starlings.runtime.peers.ways import DirectWay, RelayWay, Way
+from starlings.sampling import sample
+from starlings.sites.agreement import agree
+from starlings.sites.approvals import verify_approval
+from starlings.sites.keys import private_folder
+from starlings.sites.kit import Kit
+from starlings.sites.site_data import SiteData
+from starlings.sites.status import StatusFile
+from starlings.sites.transcript import Transcript
+from starlings.study.study import Study
+from starlings.system.progress import Progress
+
+LINGERING = 60.0
+"""Seconds for which a site that is done waits until its neighbours have all messages."""
+HOUR = 3600.0
+"""Seconds of an hour."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How this site reaches relays; most need none of this."""
+
+    relays: Sequence[str] = ()
+    """Other addresses of relays than those of the trial; empty for those."""
+    proxy: str | None = None
+    """An HTTP proxy; None takes that of the environment."""
+    relay_authority: Path | None = None
+    """Who may have signed the relay's certificate; by default whom this machine trusts."""
+    allow_plain: bool = False
+    """Whether a relay may be reached without TLS; the links between sites always have it."""
+    listens: tuple[str, int] | None = None
+    """Where this site listens for neighbours, if they talk directly; by default as in the trial."""
+    delay: float = 0.0
+    """Seconds by which everything is sent too late, for rehearsals."""
+
+
+@dataclass
+class Site:
+    """A site that is ready to take part: everything has been checked, and nothing was sent."""
+
+    kit: Kit
+    approval: bytes
+    study: Study
+    problem: Problem
+    network: Network
+    rails: GuardRails
+    folder: Path = field(init=False)
+    """Where the journal, the transcript and the status of the run are."""
+
+    def __post_init__(self) -> None:
+        self.folder = private_folder(self.kit.home.path / f"run-{self.kit.manifest.hash[:16]}")
+
+    @classmethod
+    def prepare(cls, kit_path: Path, data: Path, folder: Path | None = None) -> Site:
+        """Open a kit and the rows of its site, and check everything that can be checked alone."""
+        kit = Kit.open(kit_path, folder)
+        kit.check_usable()
+        approval = _approval(kit)
+        kit.install()
+        manifest = kit.manifest
+        rows = SiteData.open(data, kit.site, list(manifest.content["columns"]))
+        study = kit.study(rows)
+        problem = study.make_problem([kit.site], _refused).part_of(manifest.sites)
+        rails = manifest.limits.with_those_of(GuardRails.of_this_machine())
+        rails.check(len(manifest.sites), problem.dim, problem.shards)
+        return cls(kit, approval, study, problem, study.make_network(manifest.sites), rails)
+
+    @property
+    def number(self) -> int:
+        """The number of this site."""
+        return self.kit.manifest.sites.index(self.kit.site)
+
+    @property
+    def run(self) -> bytes:
+        """The name of the run in every frame."""
+        return bytes.fromhex(self.kit.manifest.hash)[:RUN_BYTES]
+
+    @property
+    def identity(self) -> Identity:
+        """Who this site is, as files."""
+        home = self.kit.home
+        files = (home.certificate_path, home.key_path, home.authority_path)
+        return Identity(self.kit.site, *files, self.kit.revoked)
+
+    def way(self, neighbour: str, connection: Connection) -> Way | Sequence[Way]:
+        """How a neighbour is reached: of two sites that talk directly the first one listens."""
+        roster = self.kit.roster
+        if relays := connection.relays or roster.relays:
+            how = (connection.proxy, connection.relay_authority, connection.allow_plain)
+            return [RelayWay(url, roster.relay_secret, *how) for url in relays]
+        if self.kit.site < neighbour:
+            own = connection.listens or address(roster.direct[self.kit.site])
+            return DirectWay(listens=own)
+        return DirectWay(connects=address(roster.direct[neighbour]))
+
+
+def join(
+    kit: str | Path,
+    data: str | Path,
+    output: str | Path,
+    *,
+    folder: str | Path | None = None,
+    overwrite: bool = False,
+    connection: Connection | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Take part in a run, and return the draws of this site.
+
+    Args:
+        kit: the kit of the site, whose manifest it has approved.
+        data: its rows, a .csv or .parquet file, or a TOML file that names one and its columns.
+        output: the netCDF file for the draws of this site; nobody else's are in it.
+        folder: the folder of the site, with its private key; by default NAME-site, near the kit.
+        overwrite: replace the output file if it exists.
+        connection: how relays are reached.
+        progress: show what is being done; by default only on a terminal.
+    """
+    site = Site.prepare(Path(kit), Path(data), None if folder is None else Path(folder))
+    RunFiles(output, overwrite).check([Path(kit), Path(data)])
+    with _joined(site, connection or Connection(), Progress(progress)) as (communicator, streams):
+        network = site.network.distributed([site.number], communicator)
+        agreement = agree(site.kit, site.approval, network, communicator, site.rails)
+        if site.kit.manifest.content["privacy"] == "totals":
+            network = network.masked(agreement.secrecy)
+        settings = site.study.run_settings() | {"seed": agreement.seed, "privacy": "none"}
+        sampler = site.study.make_sampler()
+        result = sample(site.problem, network, sampler, **settings, progress=progress)
+        _note(result, site)
+        result.save(output, overwrite)
+        communicator.barrier()
+        _linger(communicator.journal, streams)
+    return result
+
+
+@contextmanager
+def _joined(
+    site: Site, connection: Connection, progress: Progress
+) -> Iterator[tuple[PeersCommunicator, list[Stream]]]:
+    """A context with links to all neighbours, which ends them whatever happens."""
+    with ExitStack() as stack:
+        journal = Journal(site.folder / "journal", site.run)
+        stack.callback(journal.close)
+        names, manifest = site.kit.manifest.sites, site.kit.manifest
+        transcript = Transcript(site.folder / "transcript.log", site.kit.site, manifest.hash)
+        stack.callback(transcript.close)
+        streams = {}
+        for name in site.kit.roster.neighbours:
+            stream = Stream(site.run, site.number, names.index(name), name, journal)
+            _write_down(transcript, stream)
+            streams[name] = stream
+        for stream in streams.values():
+            stream.others = [other for other in streams.values() if other is not stream]
+        communicator = PeersCommunicator(
+            site.network, site.number, {s.number: s for s in streams.values()}, journal
+        )
+        ways = {name: site.way(name, connection) for name in streams}
+        links = Links(site.identity, ways, streams, delay=connection.delay)
+        links.start()
+        stack.callback(links.close)
+        stack.enter_context(StatusFile(site.folder, site.kit, communicator, links))
+        stack.enter_context(_ended_by_signals(streams.values()))
+        stack.enter_context(_ended_by_time(streams.values(), manifest.limits.hours))
+        progress.print_status(f"{site.kit.site}: waiting for {', '.join(streams)}")
+        try:
+            yield communicator, list(streams.values())
+            transcript.end()
+        except BaseException as error:
+            raise _cause(error, communicator, streams.values()) from None
+
+
+def _write_down(transcript: Transcript, stream: Stream) -> None:
+    """Write every message of a stream into the transcript."""
+    name = stream.neighbour
+    stream.on_sent = lambda number, body: transcript.sent(name, number, "message", body)
+    stream.on_used = lambda number, body: transcript.received(name, number, "message", body)
+
+
+def _cause(error: BaseException, communicator: PeersCommunicator, streams: Any) -> BaseException:
+    """What ended a run: compiled code reports every error in words of its own."""
+    failures = (communicator.failure, *(stream.failure for stream in streams))
+    return next((failure for failure in failures if failure is not None), error)
+
+
+def _note(result: Result, site: Site) -> None:
+    """Say in the result whose rows it is about, and by which manifest."""
+    result.set_attribute("data_of", site.kit.manifest.sites)
+    result.set_attribute("site", site.kit.site)
+    result.set_attribute("manifest", site.kit.manifest.hash)
+
+
+def _linger(journal: Journal, streams: Sequence[Stream]) -> None:
+    """Wait until the neighbours have all messages on disk; one that is away for long is left."""
+    journal.sync()  # and the neighbours are told that this site needs nothing any more
+    ending, pause = time.monotonic() + LINGERING, threading.Event()
+    while time.monotonic() < ending and not all(stream.is_delivered for stream in streams):
+        pause.wait(0.05)
+
+
+def _approval(kit: Kit) -> bytes:
+    """The approval that this site has signed, of the newest manifest."""
+    path = kit.home.approval_path(kit.site)
+    if not path.is_file():
+        raise SiteError(
+            f"this site has not approved manifest {kit.manifest.number}: run `starlings approve "
+            f"{kit.path}` first."
+        )
+    approval = path.read_bytes()
+    verify_approval(approval, kit.manifest, kit.authority, kit.site, kit.revoked)
+    return approval
+
+
+def _refused(moments: Any) -> Any:
+    raise PrivacyError(
+        "`standardise` needs the means of all sites, which would leave them: standardise the "
+        "columns beforehand, with numbers that all sites may know."
+    )
+
+
+def address(text: str) -> tuple[str, int]:
+    """The host and the port of host:port."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+@contextmanager
+def _ended_by_time(streams: Any, hours: float) -> Iterator[None]:
+    """A context that ends the run after the hours that the manifest allows."""
+    error = SiteError(
+        f"the run has taken more than {hours:g} hours, which the manifest allows. A new manifest "
+        "may allow more."
+    )
+    timer = threading.Timer(hours * HOUR, lambda: [stream.failed(error) for stream in streams])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def _ended_by_signals(streams: Any) -> Iterator[None]:
+    """A context in which SIGINT and SIGTERM end whatever waits for a neighbour.
+
+    Compiled code does not let Python handle signals, so a thread waits for them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer)
+    handler = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+
+    def wait() -> None:
+        if os.read(reader, 1) != b"\0":
+            for stream in streams:
+                stream.failed(KeyboardInterrupt())
+
+    thread = threading.Thread(target=wait, daemon=True, name="signals")
+    thread.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGTERM, handler)
+        os.write(writer, b"\0")
+        thread.join()
+        os.close(reader)
+        os.close(writer)

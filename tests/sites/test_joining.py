@@ -1,0 +1,101 @@
+"""Sites as processes with real links: the draws of one process, whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import starlings as st
+from starlings.errors import PrivacyError, SiteError
+from starlings.sites.joining import Site
+from tests.sites.rehearsals import SITES, in_one_process, provisioned
+
+RUNS = {
+    "weights": ('draws = 100\nmethod = "weights"', {"draws": 100, "method": "weights"}),
+    "hmc": (
+        'draws = 5\nchains = 16\nmethod = "hmc"',
+        {"draws": 5, "chains": 16, "method": "hmc"},
+    ),
+    "D-ADMMS": (
+        'draws = 10\nchains = 4\nmethod = "coherent"\nburn_in = 10\nthin = 1',
+        {"draws": 10, "chains": 4, "method": "coherent", "burn_in": 10, "thin": 1},
+    ),
+    "unmasked": (
+        'draws = 100\nmethod = "weights"\nprivacy = "none"',
+        {"draws": 100, "method": "weights"},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_draws_are_those_of_one_process_though_processes_are_killed(name, tmp_path):
+    run, how = RUNS[name]
+    rehearsal = provisioned(tmp_path, run)
+    results = rehearsal.run(kills=2)
+    seed = int(results["Ashby"].attrs["seed"])
+    privacy = "none" if "none" in run else "totals"
+    alone = in_one_process(seed=seed, privacy=privacy, **how)
+    for number, site in enumerate(SITES):
+        assert results[site].posterior.agent.values.tolist() == [site]
+        found = results[site].posterior.beta.values[:, :, 0]
+        wanted = alone.posterior.beta.values[:, :, number]
+        np.testing.assert_allclose(found, wanted, atol=1e-10 * wanted.std())
+        assert results[site].attrs["site"] == site
+        assert results[site].attrs["network_rounds"] == alone.attrs["network_rounds"]
+    assert len(rehearsal.kills) == 2
+    assert rehearsal.lost() == []
+
+
+@pytest.mark.slow
+def test_a_site_that_is_stopped_and_started_goes_on_and_a_finished_one_is_repeated(tmp_path):
+    rehearsal = provisioned(tmp_path, 'draws = 200\nchains = 8\nmethod = "hmc"')
+    results = rehearsal.run()
+    before = results["Ashby"].posterior.beta.values.copy()
+    join = [sys.executable, "-m", "starlings", "join", rehearsal.kits["Ashby"], "--data"]
+    join += [rehearsal.data["Ashby"], "--output", tmp_path / "again.nc"]
+    join += ["--folder", tmp_path / "Ashby-site", "--relay", "ws://127.0.0.1:9"]
+    done = subprocess.run(list(map(str, join)), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    again = st.load(tmp_path / "again.nc").posterior.beta.values
+    np.testing.assert_array_equal(again, before)
+
+
+@pytest.mark.slow
+def test_sigterm_ends_a_site_that_waits(tmp_path):
+    rehearsal = provisioned(tmp_path)
+    join = [sys.executable, "-m", "starlings", "join", rehearsal.kits["Ashby"], "--data"]
+    join += [rehearsal.data["Ashby"], "--output", tmp_path / "a.nc"]
+    join += ["--folder", tmp_path / "Ashby-site", "--relay", "ws://127.0.0.1:9"]
+    with subprocess.Popen(
+        list(map(str, join)), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "waiting for Brook, Cliff" in line:
+                os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(60) == 130
+
+
+def prepared(rehearsal, site="Ashby"):
+    return Site.prepare(
+        rehearsal.kits[site], rehearsal.data[site], rehearsal.folder / f"{site}-site"
+    )
+
+
+def test_a_site_is_checked_before_anything_is_sent(tmp_path):
+    rehearsal = provisioned(tmp_path)
+    site = prepared(rehearsal)
+    assert (site.number, site.network.names, list(site.problem.shards)) == (0, SITES, ["Ashby"])
+    assert (site.folder.stat().st_mode & 0o777) == 0o700
+    rehearsal.data["Ashby"].write_text("age,dose,ill\n1,2,1\n3,4,0\n")
+    with pytest.raises(PrivacyError, match="guard rail fewest_rows: site 'Ashby' has 2 rows"):
+        prepared(rehearsal)
+    (tmp_path / "Ashby-site" / "Ashby.approval").unlink()
+    with pytest.raises(SiteError, match="has not approved manifest 1: run `starlings approve"):
+        prepared(rehearsal)
