@@ -38,16 +38,16 @@ def found(k, batches=1, first_k=None):
 
 def test_the_constants_are_those_of_the_numbers_below():
     assert (LARGEST_K, prediction.HOPELESS_K) == (0.5, 1.0)
-    assert (prediction.REFITS, MOST_BATCHES, prediction.HMC_SUMS) == (3, 8, 600)
+    assert (prediction.REFITS, MOST_BATCHES, prediction.HMC_SUMS) == (3, 8, 1200)
     assert (prediction.ADMMS_SUMS, prediction.BURN_IN_TIMES) == (8, 5)
-    assert (prediction.FAR_ROUNDS, prediction.FAR_PILOTS) == (500, 4)
+    assert (prediction.FAR_ROUNDS, prediction.FAR_PILOTS, prediction.TIE) == (500, 4, 2)
     assert (prediction.HMC_CHAINS, prediction.CANDIDATES_PER_DRAW) == (128, 2)
 
 
 def test_rounds_before_any_candidate_is_drawn():
     assert RING_OF_8.rounds(NONE_YET) == {
         "weights": 8,
-        "hmc": 600 * 8,
+        "hmc": 1200 * 8,
         "dadmms": pytest.approx(8 * 8 + 750 + DRAWING),
     }
     assert pytest.approx(357) == DRAWING
@@ -112,17 +112,17 @@ def test_rounds_of_dadmms_fall_with_the_number_of_chains(wanted, chains, rounds)
 
 def test_without_a_mode_hmc_is_left():
     nowhere = changed(has_mode=False)
-    assert nowhere.rounds(NONE_YET) == {"weights": math.inf, "hmc": 4800, "dadmms": math.inf}
+    assert nowhere.rounds(NONE_YET) == {"weights": math.inf, "hmc": 9600, "dadmms": math.inf}
     assert nowhere.cheapest(NONE_YET) == "hmc"
 
 
 def test_a_single_agent_has_no_neighbours_and_takes_what_would_send_least():
-    """Two candidates a draw, against 600 sums of 128 chains with 6 + 1 numbers each."""
+    """Two candidates a draw, against 1200 sums of 128 chains with 6 + 1 numbers each."""
     alone = changed(rounds_per_sum=0)
     assert alone.rounds(NONE_YET) == {"weights": 0, "hmc": 0, "dadmms": math.inf}
     assert alone.floats(NONE_YET) == {
         "weights": 2 * 4000,
-        "hmc": 600 * 128 * 7,
+        "hmc": 1200 * 128 * 7,
         "dadmms": math.inf,
     }
     assert alone.cheapest(NONE_YET) == "weights"
@@ -133,17 +133,36 @@ def test_numbers_that_cross_a_link():
     """Three batches where proposals are fitted again; in D-ADMMS 250 chains of 6 parameters."""
     assert RING_OF_8.floats(found(0.6)) == {
         "weights": 3 * 2 * 4000,
-        "hmc": 600 * 128 * 7,
+        "hmc": 1200 * 128 * 7,
         "dadmms": pytest.approx((64 + 4 * 750 + 500 * (5 + 16)) * 250 * 6),
     }
     assert RING_OF_8.floats(found(0.1))["weights"] == 2 * 4000
 
 
 def test_where_weights_are_given_up_the_diameter_decides():
-    """600 R against 8 R + 4 x 750 + 500 (5 + 16): hmc up to R = 22.8."""
+    """1200 R against twice 8 R + 4 x 750 + 500 (5 + 16): hmc up to R = 22.8."""
     hopeless = found(1.2, 4)
     assert changed(rounds_per_sum=22).cheapest(hopeless) == "hmc"
     assert changed(rounds_per_sum=23).cheapest(hopeless) == "dadmms"
+
+
+def test_a_tuned_run_is_compared_with_hmc_again():
+    """1200 x 8 = 9600 rounds of HMC are better than 4800 of approximate draws, or 9600 exact ones."""
+    for rounds, is_exact, is_better in [
+        (4799, False, False),
+        (4800, False, True),
+        (9599, True, False),
+        (9600, True, True),
+    ]:
+        assert RING_OF_8.is_hmc_better(rounds, is_exact) == is_better
+    assert RING_OF_8.drawing(17.0) == pytest.approx(DRAWING)
+
+
+def test_a_near_tie_goes_to_the_exact_law_unless_that_of_dadmms_is_known():
+    """1200 R against 8 R + 1107 at R = 1, where weights are left out: 1.08 times as many."""
+    for is_quadratic, best in ((False, "hmc"), (True, "dadmms")):
+        near = changed(rounds_per_sum=1, is_quadratic=is_quadratic)
+        assert near.cheapest(found(0.1), besides="weights") == best
 
 
 def test_weights_that_do_not_suffice_are_left_out():

@@ -13,7 +13,12 @@ In (3) sums find the smallest penalty, judge the agents' disagreement, and test 
 afterwards. Where potentials are quadratic, all of this is known beforehand, so that nothing grows
 with the diameter of the network. Near the Gaussian approximation tau is known from the exact law.
 Far from it, where k-hat of the first batch of candidates is bad, a draw takes more rounds and there
-are more pilot runs, as measured: `FAR_ROUNDS`, `FAR_PILOTS`.
+are more pilot runs: `FAR_ROUNDS`, `FAR_PILOTS`. These are the middle of a wide range, so that (3) is
+predicted again once the agents have tuned themselves: tau is then known, or it is known that only
+Metropolis is left, which moves once in a sum over the network.
+
+The draws of D-ADMMS are approximate, and those of HMC have the exact law: HMC is taken up to `TIE`
+times the rounds.
 
 Where no mode was found there is no Gaussian approximation, and only (2) is left.
 """
@@ -33,13 +38,16 @@ from starlings.methods.weights import (
 
 REFITS = 3
 """Further sums that weights usually need where the first candidates have a bad k-hat."""
-HMC_SUMS = 600
-"""Sums that lock-step HMC usually needs, warm-up included (measured: 250 to 2000)."""
+HMC_SUMS = 1200
+"""Sums that lock-step HMC usually needs, warm-up included (measured: 250 to 2400)."""
+TIE = 2.0
+"""Factor up to which more rounds are accepted for draws of the exact law."""
 HOPELESS_K = 1.0
 """k-hat from which on, after `REFITS` fits, no further proposal is fitted."""
 FAR_ROUNDS, FAR_PILOTS = 500.0, 4
-"""Rounds per effective draw, and pilot runs, of D-ADMMS far from the Gaussian approximation
-(measured: 36 to 18,000 rounds, 2 to 6 pilots)."""
+"""Moves per effective draw, and pilot runs, of D-ADMMS far from the Gaussian approximation
+(measured: 36 to 18,000 rounds, 2 to 6 pilots). D-ADMMS moves in every round, Metropolis in every
+cycle."""
 ADMMS_SUMS = 8
 """Sums of D-ADMMS beside its rounds: penalty, candidates, disagreement, Stein's identities."""
 BURN_IN_TIMES = 5
@@ -74,10 +82,22 @@ class Prediction:
         return {"weights": self.weights(found), "hmc": self.hmc(), "dadmms": self.admms(found)}
 
     def cheapest(self, found: WeightedCandidates, besides: str | None = None) -> str:
-        """The method of fewest rounds, and of these the one of fewest bytes."""
+        """The method of fewest rounds, and of these the one of fewest bytes.
+
+        D-ADMMS has to be better by `TIE`, unless its law is known.
+        """
         rounds, floats = self.rounds(found), self.floats(found)
+        if not self.is_quadratic:
+            rounds["dadmms"] *= TIE
         names = (name for name in rounds if name != besides)
         return min(names, key=lambda name: (rounds[name], floats[name]))
+
+    def is_hmc_better(self, rounds: float, is_exact: bool) -> bool:
+        """Whether HMC is better than a tuned run in rounds that would still take `rounds`.
+
+        `is_exact` says whether the law of that run is exact.
+        """
+        return self.hmc() <= rounds * (1 if is_exact else TIE)
 
     def floats(self, found: WeightedCandidates) -> dict[str, float]:
         """Numbers that cross a link, about, by which methods of equally many rounds are ranked."""
@@ -108,5 +128,8 @@ class Prediction:
         tau = FAR_ROUNDS if is_far else self.admms_tau
         pilots = FAR_PILOTS if is_far else int(not self.is_quadratic)
         before = 0 if self.is_quadratic else ADMMS_SUMS * self.rounds_per_sum
-        drawing = tau * (BURN_IN_TIMES + self.wanted / self.admms_chains)
-        return before + pilots * self.pilot_rounds + drawing  # (3)
+        return before + pilots * self.pilot_rounds + self.drawing(tau)  # (3)
+
+    def drawing(self, tau: float) -> float:
+        """Rounds of burn-in and draws, for an autocorrelation time of tau rounds."""
+        return tau * (BURN_IN_TIMES + self.wanted / self.admms_chains)

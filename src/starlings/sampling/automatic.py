@@ -1,12 +1,18 @@
-"""`method="auto"`: the method that is predicted to take the fewest network rounds."""
+"""`method="auto"`: the method that is predicted to take the fewest network rounds.
+
+It is chosen twice where D-ADMMS seems best: once by what candidates say of the posterior, and again
+by what tuning finds, since a run in rounds may be many times longer than it seemed. What was spent
+on tuning by then is counted.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
 
-from starlings.methods.prediction import Prediction
+from starlings.methods.prediction import FAR_ROUNDS, Prediction
 from starlings.methods.weights import WeightedCandidates
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
@@ -16,9 +22,13 @@ from starlings.sampling.by_hmc import run_hmc
 from starlings.sampling.by_weights import draw_candidates, run_weights
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Request
-from starlings.sampling.tuned import Located, TunedSampler, num_chains
+from starlings.sampling.tuned import Located, Tuned, TunedSampler, num_chains
 from starlings.system.progress import Progress
+from starlings.tuning import Tuning
 from starlings.tuning.tuner import STEP
+
+BY_ROUNDS = TunedSampler(None)
+"""D-ADMMS, tuned by the agents, or Metropolis where its steps would be too short."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +49,22 @@ class Automatic:
 
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Choose, and make the draws; a run that is resumed goes on with its method."""
-        by_rounds = TunedSampler(None)
-        if checkpoint is not None and checkpoint.tuning() is not None:
-            return by_rounds.run(request, checkpoint, progress)
-        with jax.enable_x64(True):
-            run = SumsRun.begun(request, checkpoint, progress)
-            method = _chosen(run)
-            progress.print_status(_explained(run, method))
-            if method == "weights":
-                return run_weights(run, method)
-            if method == "hmc":
-                return run_hmc(run)
-        assert run.coordinates is not None
-        located = Located(run.gossip, run.coordinates, run.newton_iterations)
-        return by_rounds.run_from(located, request, checkpoint, progress)
+        tuned = BY_ROUNDS.stored(checkpoint)
+        if tuned is None:
+            with jax.enable_x64(True):
+                run = SumsRun.begun(request, checkpoint, progress)
+                method = _chosen(run)
+                if method == "weights":
+                    return run_weights(run, method)
+                tuned = _tuned(run) if method == "dadmms" else None
+                if tuned is None:
+                    return run_hmc(run)
+        return BY_ROUNDS.run_tuned(tuned, request, checkpoint, progress)
 
 
 def _chosen(run: SumsRun) -> str:
     """The method of fewest predicted rounds: "weights" if candidates were drawn and suffice."""
-    if run.chain_arrays is not None:
+    if run.chain_arrays is not None or run.choice.get("method") == "hmc":
         return "hmc"
     run.locate_if_possible()
     prediction = _prediction(run)
@@ -67,9 +74,14 @@ def _chosen(run: SumsRun) -> str:
 
     if run.candidates.sizes or is_weights(run.candidates):
         draw_candidates(run, is_weights)
+    rounds = prediction.rounds(run.candidates)
     if run.candidates.suffice(run.request.wanted):
-        return "weights"
-    return prediction.cheapest(run.candidates, besides="weights")
+        method, rounds["weights"] = "weights", 0
+    else:
+        method = prediction.cheapest(run.candidates, besides="weights")
+    run.choice = {"method": method, "predicted": _recorded(rounds)}
+    run.progress.print_status(_explained(run, method))
+    return method
 
 
 def _prediction(run: SumsRun) -> Prediction:
@@ -87,6 +99,56 @@ def _prediction(run: SumsRun) -> Prediction:
     )
 
 
+def _tuned(run: SumsRun) -> Tuned | None:
+    """What the agents find for a run in rounds; None if HMC turns out to be better.
+
+    The run then knows what tuning has cost.
+    """
+    assert run.coordinates is not None
+    prediction, request = _prediction(run), run.request
+
+    def is_best(tuning: Tuning) -> bool:
+        return not prediction.is_hmc_better(_rounds_left(prediction, tuning), tuning.is_exact)
+
+    located = Located(run.gossip, run.coordinates, run.newton_iterations)
+    tuning = BY_ROUNDS.tuning(located, request, run.progress, is_best)
+    if request.problem.is_quadratic and tuning.is_pace_known:  # its law is known, there is no tie
+        return Tuned(tuning, run.predicted_rounds())
+    left = {"weights": math.inf, "hmc": prediction.hmc()}
+    left["dadmms"] = _rounds_left(prediction, tuning)
+    run.choice["predicted"] = _recorded(left)
+    if is_best(tuning):
+        return Tuned(tuning, run.predicted_rounds())
+    run.choice["method"], run.gossip.ledger = "hmc", tuning.sent.copy()
+    run.save()
+    run.progress.print_status(
+        f"method 'hmc' after all: {_in_words(run)}; {tuning.sent.rounds:,} network rounds so far"
+    )
+    return None
+
+
+def _rounds_left(prediction: Prediction, tuning: Tuning) -> float:
+    """Network rounds that a tuned run still takes, pilot runs included if its pace is unknown."""
+    if tuning.is_pace_known:
+        return prediction.drawing(tuning.predicted_rounds_per_draw)
+    cycle = tuning.sampler.cycle
+    return tuning.sampler.pilot.cycles * cycle + prediction.drawing(FAR_ROUNDS * cycle)
+
+
+def _recorded(rounds: dict[str, float]) -> dict[str, int | None]:
+    """Predicted rounds as a result has them: whole numbers, and None for what is no option."""
+    return {
+        name: None if math.isinf(number) else math.ceil(number) for name, number in rounds.items()
+    }
+
+
+def _in_words(run: SumsRun) -> str:
+    """The predictions, in words."""
+    known = {name: n for name, n in run.choice["predicted"].items() if n is not None}
+    listed = ", ".join(f"{name} {number:,}" for name, number in known.items())
+    return f"further rounds that are predicted: {listed}"
+
+
 def _explained(run: SumsRun, method: str) -> str:
     """The method and the reason for it, in one line."""
     found, rounds = run.candidates, run.gossip.ledger.rounds
@@ -95,8 +157,8 @@ def _explained(run: SumsRun, method: str) -> str:
     elif found.sizes:
         reason = (
             f"Pareto k-hat {found.pareto_k:.2f}, {found.effective_number:,.0f} of "
-            f"{len(found.points):,} candidates are effective"
+            f"{len(found.points):,} candidates are effective; {_in_words(run)}"
         )
     else:
-        reason = "by the predicted network rounds"
+        reason = _in_words(run)
     return f"method {method!r}: {reason}; {rounds:,} network rounds so far"

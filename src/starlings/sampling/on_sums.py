@@ -60,6 +60,8 @@ class SumsRun:
     """The state of HMC's chains that a resumed run found; None if there is none."""
     is_located: bool = False
     """Whether the mode has been looked for."""
+    choice: dict[str, Any] = field(default_factory=dict)
+    """What was chosen, if it was: `method`, and `predicted`, see `predicted_rounds`."""
 
     @classmethod
     def begun(cls, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> SumsRun:
@@ -138,9 +140,15 @@ class SumsRun:
             newton_iterations=self.newton_iterations,
             privacy=privacy_of(request.network),
             disclosed=ledger.kinds,
+            **self.predicted_rounds(),
             **outcome.attributes,
         )
         return run
+
+    def predicted_rounds(self) -> dict[str, Any]:
+        """What a result says of the rounds that were predicted, if the method was chosen by them."""
+        known = self.choice.get("predicted")
+        return {} if known is None else {"predicted_rounds": known}
 
     def save(self, chains: dict[str, np.ndarray] | None = None) -> None:
         """Save the run, if it has a checkpoint; `chains` is the state of HMC's chains."""
@@ -151,6 +159,7 @@ class SumsRun:
             "ledger": np.array([ledger.rounds, ledger.messages, ledger.floats]),
             "kinds": np.array(json.dumps(ledger.kinds)),
             "newton_iterations": np.array(self.newton_iterations),
+            "choice": np.array(json.dumps(self.choice)),
         }
         if self.coordinates is not None:
             arrays |= {"centre": self.coordinates.centre, "scale": self.coordinates.scale}
@@ -162,6 +171,7 @@ class SumsRun:
         rounds, messages, floats = arrays["ledger"].tolist()
         self.gossip.ledger = Ledger(rounds, messages, floats, json.loads(str(arrays["kinds"])))
         self.newton_iterations = int(arrays["newton_iterations"])
+        self.choice = json.loads(str(arrays.get("choice", "{}")))
         if "centre" in arrays:
             self.coordinates = Coordinates(arrays["centre"], arrays["scale"], is_at_mode=True)
         self.candidates, self.is_located = _restored_candidates(arrays), True

@@ -13,8 +13,9 @@ that nested R-hat tells whether they have forgotten where they started.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -60,6 +61,13 @@ class Located(NamedTuple):
     newton_iterations: int
 
 
+class Tuned(NamedTuple):
+    """What the agents found, and attributes of the result that say why it was looked for."""
+
+    tuning: Tuning
+    attributes: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
 @dataclass(frozen=True)
 class TunedSampler:
     """A sampler whose settings the agents choose by tuning."""
@@ -99,38 +107,54 @@ class TunedSampler:
 
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Tune, and make the draws."""
-        return self.run_from(None, request, checkpoint, progress)
+        tuned = self.stored(checkpoint) or Tuned(self.tuning(None, request, progress))
+        return self.run_tuned(tuned, request, checkpoint, progress)
 
-    def run_from(
+    def run_tuned(
+        self, tuned: Tuned, request: Request, checkpoint: Checkpoint | None, progress: Progress
+    ) -> Run:
+        """Make the draws by what the agents have found, which is saved."""
+        tuning = tuned.tuning
+        if checkpoint is not None and checkpoint.tuning() is None:
+            shared, own = tuning.parts()
+            checkpoint.remove_states()
+            checkpoint.save_tuning({**shared, "attributes": tuned.attributes}, own)
+        progress.print_status(tuning.summary())
+        run = run_rounds(request, tuned_setup(request, tuning), checkpoint, progress)
+        run.attributes |= tuned.attributes
+        return run
+
+    def stored(self, checkpoint: Checkpoint | None) -> Tuned | None:
+        """What the agents had found when the run that is resumed was begun."""
+        found = None if checkpoint is None else checkpoint.tuning()
+        if found is None:
+            return None
+        shared, own = found
+        attributes = shared.pop("attributes", {})
+        return Tuned(Tuning.from_parts(shared, own, self.kind), attributes)
+
+    def tuning(
         self,
         located: Located | None,
         request: Request,
-        checkpoint: Checkpoint | None,
         progress: Progress,
-    ) -> Run:
-        """The same, with what is known of the mode already; None if nothing is."""
-        tuning = self._load_tuning(checkpoint)
-        if tuning is None:
-            tuning = self._tune(located, request, progress)
-            if checkpoint is not None:
-                checkpoint.remove_states()
-                checkpoint.save_tuning(*tuning.parts())
-        progress.print_status(tuning.summary())
-        return run_rounds(request, tuned_setup(request, tuning), checkpoint, progress)
+        is_worthwhile: Callable[[Tuning], bool] = lambda _: True,
+    ) -> Tuning:
+        """What the agents find, confirmed by pilot runs.
 
-    def _load_tuning(self, checkpoint: Checkpoint | None) -> Tuning | None:
-        """What the agents had found when the run that is resumed was begun."""
-        stored = None if checkpoint is None else checkpoint.tuning()
-        return None if stored is None else Tuning.from_parts(*stored, self.kind)
-
-    def _tune(self, located: Located | None, request: Request, progress: Progress) -> Tuning:
-        """What the agents find, confirmed by pilot runs."""
+        Args:
+            located: what is known of the mode already; None if nothing is.
+            request: what is asked for.
+            progress: shows what is being done.
+            is_worthwhile: asked before every pilot run, which is not made if it is not.
+        """
         problem, network = request.problem, request.network
         with DeferredInterrupt(not network.is_distributed) as interrupts:
             with progress.spinner("tuning: mode and scale of the posterior"):
                 tuning = self._tuned(located, request)
             interrupts.raise_if_pending()
-            tuning = refine(problem, tuning, network, request.seed, progress.progress_bar)
+            watch = progress.progress_bar
+            tuning = refine(problem, tuning, network, request.seed, watch, is_worthwhile)
             interrupts.raise_if_pending()
         return tuning
 

@@ -23,6 +23,7 @@ short one, for the disagreement only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -83,6 +84,7 @@ def refine(
     network: Network,
     seed: int,
     watch: ProgressFactory = no_progress,
+    is_worthwhile: Callable[[Tuning], bool] = lambda _: True,
 ) -> Tuning:
     """The tuning if a pilot run confirms it, and otherwise a better one from the pilot's draws.
 
@@ -92,6 +94,7 @@ def refine(
         network: who talks to whom.
         seed: the seed of the first pilot run; the next ones count on from it.
         watch: reports the progress of the pilot runs.
+        is_worthwhile: asked before every pilot run; if it is not, the tuning is returned as it is.
     """
     network = network.matched_to(problem.sites)
     if problem.is_quadratic and tuning.is_pace_known:
@@ -100,6 +103,8 @@ def refine(
         gossip = Gossip(network, tuning.sent.copy())
         is_gaussian = tuning.is_pace_known and is_confirmed(problem, tuning, gossip, seed)
         for attempt in range(MAX_PILOTS):
+            if not is_worthwhile(tuning):
+                return replace(tuning, sent=gossip.ledger)
             is_short = is_gaussian and tuning.is_pace_known
             length = SHORT_PILOT if is_short else tuning.sampler.pilot
             try:
