@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import replace
 
 import jax
@@ -307,6 +309,15 @@ class ChosenError(Exception):
     """Raised in the place of the method that was chosen."""
 
 
+def stopped(name):
+    """What takes the place of a method, and says its name."""
+
+    def stop(*_):
+        raise ChosenError(name)
+
+    return stop
+
+
 def chosen_for(problem, network, monkeypatch, **how):
     """The method that "auto" takes, which is not run, and the run at that moment."""
     runs, prediction = [], automatic._prediction
@@ -314,12 +325,6 @@ def chosen_for(problem, network, monkeypatch, **how):
     def noted(run):
         runs.append(run)
         return prediction(run)
-
-    def stopped(name):
-        def stop(*_):
-            raise ChosenError(name)
-
-        return stop
 
     with monkeypatch.context() as patched:
         patched.setattr(automatic, "_prediction", noted)
@@ -367,7 +372,7 @@ def predicted(problem, network, coordinates=None, **how):
 
 
 def test_a_posterior_that_candidates_cannot_stand_for_is_left_to_hmc_or_to_dadmms(monkeypatch):
-    """1200 sums of 8 rounds take less than twice 500 rounds for every draw of a chain, and more of 100."""
+    """1200 sums of 8 rounds take less than twice 500 rounds for each draw of a chain; not of 100."""
     method, run = chosen_for(funnel_problem(8), st.Network.ring(8), monkeypatch)
     assert method == "hmc"
     assert not run.candidates.is_trusted
@@ -375,6 +380,97 @@ def test_a_posterior_that_candidates_cannot_stand_for_is_left_to_hmc_or_to_dadmm
         known = predicted(funnel_problem(sites), st.Network.ring(sites), run.coordinates)
         assert known.rounds_per_sum == sites
         assert known.cheapest(run.candidates) == best
+
+
+FIRST_IS_DADMMS = 2 * (8 * 4 + 4 * 750 + 500 * (5 + 100 / 48)) / 4
+"""Sums of HMC from which on D-ADMMS is tried for 100 draws of the funnel on a ring of 4."""
+THEN_IS_METROPOLIS = (50 * 4 + 4 * 500 * (5 + 100 / 48)) / 4
+"""Sums of HMC up to which Metropolis, with a sum of 4 rounds for each move, is not run then."""
+
+
+@pytest.fixture
+def funnel_on_a_ring(monkeypatch):
+    """A run of "auto" where HMC is predicted to take so many sums; its pilot runs are short."""
+    short = PilotLength(chains=16, cycles=50, draws=25)
+    monkeypatch.setattr(st.Metropolis, "pilot", short)
+
+    def run(sums, **how):
+        monkeypatch.setattr("starlings.methods.prediction.HMC_SUMS", sums)
+        return st.sample(funnel_problem(4), st.Network.ring(4), draws=25, **{**QUIET, **how})
+
+    return run
+
+
+@pytest.mark.slow
+def test_a_run_that_becomes_metropolis_is_left_to_hmc(funnel_on_a_ring, capsys):
+    """Just inside: D-ADMMS is tuned, and its steps turn out too short; the cost is counted."""
+    assert FIRST_IS_DADMMS < THEN_IS_METROPOLIS
+    sums = math.floor(THEN_IS_METROPOLIS)
+    whole = funnel_on_a_ring(sums, progress=True)
+    assert whole.attrs["method"] == "hmc"
+    predictions = json.loads(whole.attrs["predicted_rounds"])
+    assert predictions == {
+        "weights": None,
+        "hmc": 4 * sums,
+        "dadmms": math.ceil(4 * THEN_IS_METROPOLIS),
+    }
+    lines = capsys.readouterr().err.splitlines()
+    first, then = (line for line in lines if line.startswith("method "))
+    assert first.startswith("method 'dadmms': Pareto k-hat")
+    assert f"further rounds that are predicted: hmc {4 * sums:,}, dadmms " in first
+    words = rf"method 'hmc' after all: .* hmc {4 * sums:,}, dadmms [\d,]+; (\d+) network rounds so"
+    spent = int(re.match(words, then)[1])
+    named = st.sample(funnel_problem(4), st.Network.ring(4), method="hmc", draws=25, **QUIET)
+    np.testing.assert_array_equal(named.posterior["v"], whole.posterior["v"])
+    mode = int(re.search(r"(\d+) network rounds so far", first)[1]) - 4 * 4  # without four batches
+    assert whole.attrs["network_rounds"] - named.attrs["network_rounds"] == spent - mode
+
+
+@pytest.mark.slow
+def test_a_resumed_run_makes_the_same_choice(funnel_on_a_ring, tmp_path, monkeypatch):
+    sums, kept = math.floor(THEN_IS_METROPOLIS), {"checkpoint": tmp_path / "run"}
+    whole = funnel_on_a_ring(sums)
+    with monkeypatch.context() as patched:
+        patched.setattr(automatic, "run_hmc", stopped("hmc"))
+        with pytest.raises(ChosenError):
+            funnel_on_a_ring(sums, **kept)
+        patched.setattr(automatic, "_tuned", stopped("tuning again"))
+        with pytest.raises(ChosenError, match="hmc"):
+            funnel_on_a_ring(sums, **kept, resume=True)
+    found = funnel_on_a_ring(1, **kept, resume=True)
+    np.testing.assert_array_equal(found.posterior["v"], whole.posterior["v"])
+    for name in ("method", "network_rounds", "bytes_sent", "predicted_rounds", "disclosed"):
+        assert found.attrs[name] == whole.attrs[name]
+
+
+@pytest.mark.slow
+def test_a_run_that_becomes_metropolis_is_run_where_hmc_takes_more(funnel_on_a_ring, tmp_path):
+    """Just outside; a run that is resumed knows what was predicted."""
+    sums, kept = math.ceil(THEN_IS_METROPOLIS), {"checkpoint": tmp_path / "run"}
+    whole = funnel_on_a_ring(sums)
+    assert whole.attrs["method"] == "metropolis"
+    predictions = json.loads(whole.attrs["predicted_rounds"])
+    assert (predictions["weights"], predictions["hmc"]) == (None, 4 * sums)
+    assert predictions["dadmms"] < 4 * sums
+    funnel_on_a_ring(sums, **kept)
+    again = funnel_on_a_ring(1, **kept, resume=True)
+    assert again.attrs == whole.attrs
+
+
+def test_the_choice_just_inside_and_outside_of_both_limits(funnel_on_a_ring, monkeypatch):
+    monkeypatch.setattr(automatic, "run_hmc", stopped("hmc"))
+    monkeypatch.setattr(TunedSampler, "run_tuned", stopped("in rounds"))
+    tuned, plain = [], automatic._tuned
+    monkeypatch.setattr(automatic, "_tuned", lambda run: tuned.append(run) or plain(run))
+    for sums, chosen, number in (
+        (math.floor(FIRST_IS_DADMMS), "hmc", 0),
+        (math.ceil(FIRST_IS_DADMMS), "hmc", 1),
+        (math.floor(THEN_IS_METROPOLIS), "hmc", 2),
+        (math.ceil(THEN_IS_METROPOLIS), "in rounds", 3),
+    ):
+        with pytest.raises(ChosenError, match=chosen):
+            funnel_on_a_ring(sums)
+        assert len(tuned) == number
 
 
 def test_weights_that_were_asked_for_and_cannot_be_trusted_are_refused():

@@ -147,7 +147,7 @@ def test_where_weights_are_given_up_the_diameter_decides():
 
 
 def test_a_tuned_run_is_compared_with_hmc_again():
-    """1200 x 8 = 9600 rounds of HMC are better than 4800 of approximate draws, or 9600 exact ones."""
+    """1200 x 8 = 9600 rounds of HMC are better than 4800 of approximate draws, or 9600 of exact."""
     for rounds, is_exact, is_better in [
         (4799, False, False),
         (4800, False, True),

@@ -13,9 +13,9 @@ In (3) sums find the smallest penalty, judge the agents' disagreement, and test 
 afterwards. Where potentials are quadratic, all of this is known beforehand, so that nothing grows
 with the diameter of the network. Near the Gaussian approximation tau is known from the exact law.
 Far from it, where k-hat of the first batch of candidates is bad, a draw takes more rounds and there
-are more pilot runs: `FAR_ROUNDS`, `FAR_PILOTS`. These are the middle of a wide range, so that (3) is
-predicted again once the agents have tuned themselves: tau is then known, or it is known that only
-Metropolis is left, which moves once in a sum over the network.
+are more pilot runs: `FAR_ROUNDS`, `FAR_PILOTS`. These are the middle of a wide range, so that (3)
+is predicted again once the agents have tuned themselves: tau is then known, or it is known that
+only Metropolis is left, which moves once in a sum over the network.
 
 The draws of D-ADMMS are approximate, and those of HMC have the exact law: HMC is taken up to `TIE`
 times the rounds.

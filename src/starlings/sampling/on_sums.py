@@ -146,7 +146,7 @@ class SumsRun:
         return run
 
     def predicted_rounds(self) -> dict[str, Any]:
-        """What a result says of the rounds that were predicted, if the method was chosen by them."""
+        """What a result says of the rounds that were predicted, if they decided on the method."""
         known = self.choice.get("predicted")
         return {} if known is None else {"predicted_rounds": known}
 
