@@ -137,6 +137,43 @@ def test_lengths_in_rounds_mean_dadmms(length):
     assert found.posterior.sizes["chain"] == 4
 
 
+# Where chains start
+
+
+@pytest.mark.parametrize("method", ["auto", "weights", "weights-metropolis", "hmc"])
+def test_methods_with_one_start_refuse_several(method):
+    """Their mean would be a point that nobody gave."""
+    problem, words = unequal_linear_problem(), f"one point for method='{method}', got different"
+    for shape in ((2, 1, 3), (1, 6, 3), (2, 6, 3), (6, 3)):
+        apart = np.zeros(shape)
+        apart.reshape(-1, 3)[-1] = 1.0
+        with pytest.raises(ValueError, match=rf"{words}.*or run once from each of them"):
+            st.sample(problem, IRREGULAR, method=method, chains=2, initial=apart)
+
+
+@pytest.mark.parametrize("method", ["auto", "hmc", "dadmms", None])
+@pytest.mark.parametrize("chains", [None, 2])
+@pytest.mark.parametrize("shape", [(7, 3, 3), (3, 3), (3, 2, 1, 3), (2, 6, 4)], ids=str)
+def test_starts_of_another_shape_are_refused(method, chains, shape):
+    how = {"sampler": st.DADMMS(1.0)} if method is None else {"method": method}
+    with pytest.raises(ValueError, match=r"broadcasts to \(chains, agents, dim\)"):
+        st.sample(
+            unequal_linear_problem(), IRREGULAR, **how, chains=chains, initial=np.zeros(shape)
+        )
+
+
+@pytest.mark.parametrize("method", ["weights", "hmc"])
+def test_one_point_may_be_given_in_any_shape(method):
+    problem, point = unequal_linear_problem(), np.array([0.5, -0.5, 1.0])
+    how = {"method": method, "chains": 2, "draws": 4, **QUIET}
+    starts = (point, {"beta": point}, np.tile(point, (2, 6, 1)), np.tile(point, (1, 1, 1)))
+    whole, *others = (st.sample(problem, IRREGULAR, **how, initial=i) for i in starts)
+    for other in others:
+        np.testing.assert_allclose(other.posterior["beta"], whole.posterior["beta"], atol=1e-9)
+    number = st.sample(problem, IRREGULAR, **how, initial=0.5)
+    assert np.isfinite(number.posterior["beta"]).all()
+
+
 # Many short chains
 
 
@@ -372,7 +409,7 @@ def predicted(problem, network, coordinates=None, **how):
 
 
 def test_a_posterior_that_candidates_cannot_stand_for_is_left_to_hmc_or_to_dadmms(monkeypatch):
-    """1200 sums of 8 rounds take less than twice 500 rounds for each draw of a chain; not of 100."""
+    """1200 sums of 8 rounds take less than twice 500 rounds for each draw; 100 do not."""
     method, run = chosen_for(funnel_problem(8), st.Network.ring(8), monkeypatch)
     assert method == "hmc"
     assert not run.candidates.is_trusted

@@ -22,6 +22,7 @@ from starlings.sampling.by_hmc import run_hmc
 from starlings.sampling.by_weights import draw_candidates, run_weights
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Request
+from starlings.sampling.starts import check_one_start
 from starlings.sampling.tuned import Located, Tuned, TunedSampler, num_chains
 from starlings.system.progress import Progress
 from starlings.tuning import Tuning
@@ -45,7 +46,8 @@ class Automatic:
         return {"method": "auto"}
 
     def check(self, request: Request) -> None:
-        """Nothing is refused: the choice depends on what is found."""
+        """Refuse several starts; nothing else, since the choice depends on what is found."""
+        check_one_start(request.start, "auto")
 
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Choose, and make the draws; a run that is resumed goes on with its method."""

@@ -32,6 +32,7 @@ from starlings.sampling.by_weights import draw_candidates, require_weights, run_
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Choice, Request, RequestedSchedule
 from starlings.sampling.rounds import Setup, run_rounds
+from starlings.sampling.starts import check_one_start
 from starlings.sampling.tuned import TunedSampler
 from starlings.system.progress import Progress
 from starlings.theory import check_stability
@@ -129,8 +130,9 @@ class OnSums:
         return {"method": self.method}
 
     def check(self, request: Request) -> None:
-        """Refuse lengths in rounds, which these methods do not have."""
+        """Refuse lengths in rounds and several starts, which these methods do not have."""
         self.check_lengths(request.schedule)
+        check_one_start(request.start, self.method)
 
     def check_lengths(self, schedule: RequestedSchedule) -> None:
         """Refuse a schedule with lengths in rounds."""

@@ -17,7 +17,7 @@ from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.recording import Schedule
 from starlings.samplers import Sampler
 from starlings.sampling.private import privacy_of
-from starlings.sampling.starts import flat_positions
+from starlings.sampling.starts import everywhere, flat_positions
 from starlings.system.progress import Progress, number_of
 from starlings.tuning import Tuning
 
@@ -114,6 +114,8 @@ class Request:
         if self.seed > LARGEST_SEED:
             raise ValueError(f"`seed` must be below 2**63, got {self.seed}.")
         check_choice(("float64", "float32"), precision=self.precision)
+        if self.start is not None:
+            everywhere(self.problem, self.start, self.chains)
         self.choice.check(self)
 
     @property

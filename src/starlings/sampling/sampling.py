@@ -68,7 +68,9 @@ def sample(
             effective draw needs where the run is tuned.
         seed: the same seed gives the same draws.
         initial: where to start: named values, or an array of unconstrained positions that
-            broadcasts to (chain, agent, dim). By default every agent draws its own from N(0, I).
+            broadcasts to (chain, agent, dim). Weights, HMC and "auto" take one point, from which
+            the search for the mode begins; HMC starts around it if there is no mode. Samplers also
+            take a point for each chain or agent; by default they draw them from N(0, I).
         precision: "float64" or "float32".
         progress: show what is being done, on stderr: a bar on a terminal, and otherwise a line
             every ten seconds. By default only on a terminal.

@@ -22,14 +22,7 @@ def start_positions(
     if initial is None:
         like = jax.ShapeDtypeStruct((problem.dim,), dtype)
         return _standard_normal(like, sampler.common_start, chain_keys(seed, chains, problem.local))
-    shape, start = (chains, problem.num_agents, problem.dim), flat_positions(problem, initial)
-    try:
-        start = np.broadcast_to(start, shape)
-    except ValueError:
-        raise ValueError(
-            f"`initial` must be named values or an array that broadcasts to (chains, agents, dim) "
-            f"= {shape}, got {_shape_or_type(initial)}."
-        ) from None
+    start = everywhere(problem, flat_positions(problem, initial), chains)
     if sampler.common_start and np.any(start != start[:, :1]):
         raise ValueError(f"{type(sampler).__name__} needs one `initial` for all agents of a chain.")
     return jnp.asarray(start[:, problem.local], dtype)
@@ -51,6 +44,37 @@ def flat_positions(problem: Problem, initial: Any) -> np.ndarray:
     if not np.all(np.isfinite(start)):
         raise ValueError("`initial` must be finite.")
     return start
+
+
+def everywhere(problem: Problem, start: np.ndarray, chains: int | None) -> np.ndarray:
+    """Unconstrained positions as (chain, agent, dim); raises ValueError for another shape.
+
+    Args:
+        problem: the model, and all sites.
+        start: positions of any leading shape.
+        chains: the number of chains; None if it is not known yet, and any number is right.
+    """
+    if chains is None:
+        chains = len(start) if start.ndim == 3 else 1
+    shape = (chains, problem.num_agents, problem.dim)
+    try:
+        return np.broadcast_to(start, shape)
+    except ValueError:
+        raise ValueError(
+            f"`initial` must be named values or an array that broadcasts to (chains, agents, dim) "
+            f"= {shape}, got shape {start.shape}."
+        ) from None
+
+
+def check_one_start(start: np.ndarray | None, method: str) -> None:
+    """Refuse starts that differ between chains or agents, for a method that has one start."""
+    if start is None or start.ndim < 2 or np.all(start == start.reshape(-1, start.shape[-1])[0]):
+        return
+    raise ValueError(
+        f"`initial` must be one point for method={method!r}, got different points for chains or "
+        "agents. Give one point, or run once from each of them. Only samplers that run in rounds, "
+        "such as method='dadmms', start chains and agents at points of their own."
+    )
 
 
 def mean_position(problem: Problem, start: np.ndarray) -> np.ndarray:
