@@ -14,17 +14,18 @@ from scipy.special import loggamma
 import starlings as st
 from starlings.errors import CandidateError
 from starlings.methods import weights as module
-from starlings.methods.proposal import FEWEST_FITTED, Proposal
-from starlings.methods.weights import (
+from starlings.methods.batches import (
     LARGEST_BATCH,
-    LARGEST_K,
-    CandidateSums,
-    WeightedCandidates,
+    may_go_on,
+    missing,
     next_proposal,
     next_size,
+    next_sizes,
     tempered,
     weighted_candidates,
 )
+from starlings.methods.proposal import FEWEST_FITTED, Proposal
+from starlings.methods.weights import LARGEST_K, CandidateSums, WeightedCandidates
 from starlings.network.gossip import Gossip
 from starlings.runtime.buckets import grouped
 from starlings.sampling import by_weights
@@ -55,7 +56,7 @@ def drawn(log_density, *batches, seed=0):
     found = WeightedCandidates()
     for number, (proposal, size) in enumerate(batches):
         points = proposal.candidates(size, [seed, number])
-        found = found.with_batch(proposal, points, -log_density(points))
+        found = found.with_batch(proposal, (points, -log_density(points)))
     return found
 
 
@@ -64,7 +65,7 @@ def with_log_weights(log_weights, dim=1):
     proposal = Proposal.standard(dim, is_diagonal=False)
     points = proposal.candidates(len(log_weights), 0)
     potentials = -np.asarray(log_weights) - proposal.log_density(points)
-    return WeightedCandidates().with_batch(proposal, points, potentials)
+    return WeightedCandidates().with_batch(proposal, (points, potentials))
 
 
 def adapted(log_density, dim, wanted=4000, batches=8, seed=0, found=None):
@@ -216,6 +217,34 @@ def test_two_proposals_know_both_modes_that_each_alone_misses():
     assert mean == pytest.approx(-0.75 * 6 + 0.25 * 6, abs=4 * 6 / np.sqrt(1024))
 
 
+def test_batches_of_one_proposal_count_as_one():
+    """The densities of a proposal are kept once, however often it is drawn from."""
+    first, second = Proposal(np.zeros(1), np.ones(1)), Proposal(np.ones(1), 2 * np.ones(1))
+
+    def log_density(z):
+        return -np.abs(z[:, 0])
+
+    found = drawn(log_density, (first, 64), (second, 32), (first, 16), (second, 16))
+    assert (found.sizes, found.drawn_from) == ([64, 32, 16, 16], [0, 1, 0, 1])
+    assert found.log_densities.shape == (2, 128)
+    mixture = np.logaddexp(
+        np.log(80 / 128) + first.log_density(found.points),
+        np.log(48 / 128) + second.log_density(found.points),
+    )
+    np.testing.assert_allclose(found.log_weights, log_density(found.points) - mixture)
+    without = found.without_last_batch()
+    assert (without.sizes, without.drawn_from) == ([64, 32, 16], [0, 1, 0])
+    assert without.log_densities.shape == (2, 112)
+    alone = without.without_last_batch().without_last_batch()
+    assert (len(alone.proposals), alone.log_densities.shape) == (1, (1, 64))
+    points = second.candidates(32, 5)
+    halves = [(part, -log_density(part)) for part in np.split(points, 2)]
+    at_once = found.with_batch(second, *halves)
+    one_by_one = found.with_batch(second, halves[0]).with_batch(second, halves[1])
+    assert at_once.sizes == one_by_one.sizes
+    np.testing.assert_array_equal(at_once.log_weights, one_by_one.log_weights)
+
+
 # k-hat
 
 
@@ -282,7 +311,8 @@ def test_one_good_k_hat_is_not_trusted_after_a_refit():
     assert asked[1].effective_number > 4000  # so that only trust was missing
     assert found.sizes == [8192, 8192, 8192]
     assert found.proposals[0].scale == 1
-    assert found.proposals[1] is found.proposals[2]
+    assert found.drawn_from == [0, 1, 1]
+    assert len(found.log_densities) == 2
     value, error = found.log_evidence
     assert value == pytest.approx(log_gamma_evidence(1), abs=4 * error)
 
@@ -299,7 +329,8 @@ def test_a_good_first_k_hat_is_trusted_at_once_and_more_candidates_are_of_the_sa
     more, asked = adapted(log_density, 10, 2 * found.effective_number, found=found)
     assert len(asked) >= 1
     assert len(more.sizes) > 1
-    assert all(proposal is found.proposals[0] for proposal in more.proposals)
+    assert more.proposals == found.proposals
+    assert set(more.drawn_from) == {0}
     np.testing.assert_array_equal(more.points[: len(found.points)], found.points)
     assert more.is_trusted
 
@@ -335,6 +366,31 @@ def test_sizes_of_batches():
     bad = with_log_weights(-0.9 * np.log(np.arange(1.0, 1025)))
     assert not bad.pareto_k < LARGEST_K
     assert next_size(bad, 4000) == next_size(none, 4000)
+
+
+def test_many_missing_candidates_are_drawn_in_as_many_batches_as_there_were():
+    good = with_log_weights(np.random.default_rng(2).normal(scale=0.3, size=1024))
+    assert missing(good, 10**7) == pytest.approx(
+        1.3 * 10**7 * 1024 / good.effective_number, rel=0.01
+    )
+    assert next_sizes(good, 10**7) == [LARGEST_BATCH]
+    more = good.with_batch(good.last_proposal, *7 * [(good.points, good.potentials)])
+    assert next_sizes(more, 10**7) == 8 * [LARGEST_BATCH]
+    assert next_sizes(more, 2.5 * LARGEST_BATCH) == 4 * [LARGEST_BATCH]
+    assert next_sizes(more, 10_000) == [next_size(more, 10_000)]
+    assert next_sizes(WeightedCandidates(), 10**7) == [LARGEST_BATCH]
+    bad = with_log_weights(-0.9 * np.log(np.arange(1.0, 1025)))
+    assert (missing(bad, 10**7), next_sizes(bad, 10**7)) == (0, [LARGEST_BATCH])
+
+
+@pytest.mark.parametrize("batches", [7, 8, 9])
+def test_only_refits_are_limited_by_their_number(batches):
+    bad = with_log_weights(-0.9 * np.log(np.arange(1.0, 1025)))
+    good = with_log_weights(np.random.default_rng(2).normal(scale=0.3, size=1024))
+    for found, expected in ((bad, batches < 8), (good, True)):
+        again = (batches - 1) * [(found.points, found.potentials)]
+        found = found.with_batch(found.last_proposal, *again)
+        assert may_go_on(found, 10**6) == expected
 
 
 def test_flattened_weights_are_worth_enough_to_fit_a_covariance():

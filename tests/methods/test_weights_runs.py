@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from functools import partial
 
 import jax
@@ -17,9 +18,10 @@ import starlings as st
 from starlings.calibration import calibrate
 from starlings.calibration.replications import BySums
 from starlings.errors import CandidateError, DivergenceError, in_one_line
-from starlings.methods import weights
+from starlings.methods import batches, weights
 from starlings.methods.weights import CandidateSums
 from starlings.network.gossip import Gossip
+from starlings.sampling import choice
 from tests.mpi import mpi, needs_mpi
 from tests.problems import irregular_graph, logistic_rows, unequal_poisson_problem
 from tests.quick import quick_cases
@@ -206,6 +208,52 @@ def test_blocks_of_candidates_change_nothing(problem, network, result, monkeypat
     monkeypatch.setattr(weights, "BLOCK_BYTES", 8 * 54 * 300)
     blocked = run(problem, network, seed=7)
     np.testing.assert_allclose(draws_of(blocked), draws_of(result), rtol=0, atol=1e-10)
+
+
+# Many draws
+
+
+def test_as_many_batches_as_many_draws_need(monkeypatch):
+    """Eight times as many as refits could be, from one proposal."""
+    monkeypatch.setattr(batches, "LARGEST_BATCH", 256)
+    asked, plain = [], batches.may_go_on
+    monkeypatch.setattr(choice, "may_go_on", lambda *of: asked.append(of) or plain(*of))
+    problem = shared_out(lambda p, row: -0.5 * row["share"] * p["x"] ** 2)
+    network = st.Network.path(3)
+    found = run(problem, network, draws=4000, chains=4)
+    assert_law(draws_of(found), 0.0, 1.0)
+    number = candidates_of(found)["batches"]
+    assert number == 64
+    assert candidates_of(found)["candidates"] == 256 * number
+    assert len(asked) < 3 * np.log2(number)  # k-hat is looked at now and then
+    candidates = asked[-1][0]
+    assert len(candidates.log_densities) == len(candidates.proposals) == 1
+    automatic = run(problem, network, draws=4000, chains=4, method="auto")
+    np.testing.assert_array_equal(draws_of(automatic), draws_of(found))
+    assert automatic.attrs["method"] == "weights"
+
+
+def test_good_weights_of_too_few_candidates_are_refused_with_the_reason(monkeypatch):
+    monkeypatch.setattr(batches, "LARGEST_BATCH", 64)
+    monkeypatch.setattr(batches, "MOST_PER_DRAW", 1)
+    problem = shared_out(lambda p, row: -0.5 * row["share"] * p["x"] ** 2)
+    words = (
+        r"^too few candidates are effective: [\d,]+ of [\d,]+, and 4,000 were asked for. Their "
+        r"weights can be trusted \(Pareto k-hat -?\d.\d\d\): ask for fewer draws, or use method"
+    )
+    with pytest.raises(CandidateError, match=words):
+        run(problem, st.Network.path(3), draws=1000)
+
+
+@pytest.mark.slow
+def test_a_million_draws_of_each_chain():
+    """In 2 GB and well under a minute."""
+    problem = shared_out(lambda p, row: -0.5 * row["share"] * p["x"] ** 2, agents=2)
+    began = time.monotonic()
+    found = run(problem, st.Network.path(2), draws=1_000_000, check=False)
+    assert time.monotonic() - began < 60
+    assert draws_of(found).shape == (4, 1_000_000, 2)
+    assert_law(draws_of(found), 0.0, 1.0)
 
 
 # Potentials that are not defined everywhere

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import starlings as st
 from starlings.cli import app
 from starlings.errors import InterruptedWarning
+from starlings.results import outputs
 from starlings.results.outputs import DrawBytes, RunFiles
 from starlings.runtime import chunks, loop
 from starlings.runtime.divergence import MOST_ROUNDS, NEVER, REASONS
@@ -286,6 +287,23 @@ def test_draws_that_cannot_fit_are_refused(tmp_path, never, monkeypatch):
     with pytest.raises(ValueError, match=r"take 1\.92 MB of disk"):
         sampled(draws=5000, checkpoint=tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("method", ["auto", "weights"])
+def test_candidates_that_cannot_fit_are_refused(tmp_path, method, monkeypatch):
+    """They are all in memory, also where draws go to a file: 7 numbers, twice for each draw."""
+    monkeypatch.setattr(outputs, "_physical_memory", lambda: 10**6)
+    how = {"method": method, "output": tmp_path / "draws.nc", "progress": False}
+    words = r"with the candidates that they are taken from, take 1\.03 MB of memory"
+    with pytest.raises(ValueError, match=words):
+        st.sample(unequal_linear_problem(), NETWORK, draws=2300, **how)
+
+
+def test_candidates_count_in_memory_and_in_the_checkpoint():
+    problem = unequal_linear_problem()
+    plain, weighed = (DrawBytes.estimate(problem, 40, 2, "float64", n) for n in (0, 1000))
+    assert (plain.candidates, weighed.candidates) == (0, 1000 * (3 + 4) * 8)
+    assert (plain.result, plain.recorded) == (weighed.result, weighed.recorded)
 
 
 def test_the_size_of_draws_is_that_of_the_result(tmp_path):

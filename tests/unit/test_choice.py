@@ -14,10 +14,11 @@ import pytest
 
 import starlings as st
 from starlings.errors import CandidateError, TuningError
+from starlings.methods.batches import next_size
 from starlings.methods.hmc import SummedChains
 from starlings.methods.lockstep import CHAINS as HMC_CHAINS
 from starlings.methods.lockstep import SUPERCHAINS
-from starlings.methods.weights import LARGEST_K, WeightedCandidates, next_size
+from starlings.methods.weights import LARGEST_K, WeightedCandidates
 from starlings.network.gossip import Gossip
 from starlings.samplers import PilotLength
 from starlings.sampling import automatic, tuned

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from starlings.methods import prediction
+from starlings.methods.batches import MOST_BATCHES
 from starlings.methods.prediction import Prediction
-from starlings.methods.weights import LARGEST_K, MOST_BATCHES, WeightedCandidates
+from starlings.methods.weights import LARGEST_K, WeightedCandidates
 
 RING_OF_8 = Prediction(
     rounds_per_sum=8,

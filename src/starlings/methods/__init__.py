@@ -1,6 +1,7 @@
 """Methods on sums: draws for the price of few network rounds, equal in every bit at all sites.
 
 weights.py       importance weights of shared candidates: one sum makes all draws
+batches.py       batches of candidates, one after another, until they suffice
 proposal.py      the law of the candidates
 resampling.py    equally weighted draws from weighted candidates
 hmc.py           lock-step Hamiltonian Monte Carlo: one sum makes one leapfrog of all chains

@@ -3,7 +3,7 @@
 With R rounds in a sum over the network, n effective draws wanted, C chains and an autocorrelation
 time of tau rounds,
 
-    weights        R                    if k-hat is good, or no candidate was drawn yet         (1)
+    weights        R                    for each of the batches that are missing                (1)
                    `REFITS` R           where proposals have to be fitted again
     hmc            `HMC_SUMS` R                                                                 (2)
     D-ADMMS        5 tau + tau n / C                                   quadratic potentials     (3)
@@ -28,13 +28,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from starlings.methods.batches import CANDIDATES_PER_DRAW, LARGEST_BATCH, MOST_BATCHES
 from starlings.methods.lockstep import CHAINS as HMC_CHAINS
-from starlings.methods.weights import (
-    CANDIDATES_PER_DRAW,
-    LARGEST_K,
-    MOST_BATCHES,
-    WeightedCandidates,
-)
+from starlings.methods.weights import LARGEST_K, WeightedCandidates
 
 REFITS = 3
 """Further sums that weights usually need where the first candidates have a bad k-hat."""
@@ -111,7 +107,8 @@ class Prediction:
     def weights(self, found: WeightedCandidates) -> float:
         """Rounds of importance weights, eq. (1); infinite if they are given up."""
         if not found.sizes or found.pareto_k < LARGEST_K:
-            return self.rounds_per_sum
+            missing = CANDIDATES_PER_DRAW * self.wanted - sum(found.sizes)
+            return self.rounds_per_sum * max(1, math.ceil(missing / LARGEST_BATCH))
         is_hopeless = len(found.sizes) > REFITS and not found.pareto_k < HOPELESS_K
         is_over = len(found.sizes) >= MOST_BATCHES
         return math.inf if is_hopeless or is_over else REFITS * self.rounds_per_sum

@@ -31,31 +31,22 @@ What k-hat cannot see: a mode that no candidate is near.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from starlings.errors import CandidateError
 from starlings.methods.evaluation import device_of, potentials_at
-from starlings.methods.proposal import FEWEST_FITTED, Proposal
+from starlings.methods.proposal import Proposal
 from starlings.network.gossip import Gossip
-from starlings.random.addresses import shared_words
 from starlings.runtime.buckets import Agents
 
 KIND = "potentials at shared candidates"
 """What an agent puts into the sums, in the account of what leaves a site."""
 LARGEST_K = 0.5
 """k-hat from which on weights are not trusted: their variance would be infinite."""
-CANDIDATES_PER_DRAW = 2
-"""Candidates of the first batch for one effective draw that is asked for."""
-MOST_BATCHES = 8
-"""Number of batches after which the weights are given up."""
-LARGEST_BATCH = 2**17
-"""Largest number of candidates in one batch."""
 FEWEST_SMOOTHED = 25
 """Candidates of positive weight below which no k-hat is known: it needs five in the tail."""
 EVEN = 0.1
@@ -64,12 +55,18 @@ BLOCK_BYTES, ACCELERATOR_BLOCK_BYTES = 2**22, 2**28
 """Bytes of one number for every row and candidate of a block, on a CPU and on other devices."""
 
 
+Batch = tuple[np.ndarray, np.ndarray]
+"""Points (candidate, dim), and the summed potential at each of them."""
+
+
 @dataclass
 class WeightedCandidates:
     """All candidates so far, with the summed potential at each of them."""
 
     proposals: list[Proposal] = field(default_factory=list)
-    """One for each batch."""
+    """The different ones, in the order in which they were first drawn from."""
+    drawn_from: list[int] = field(default_factory=list)
+    """The number of the proposal of each batch."""
     sizes: list[int] = field(default_factory=list)
     """Candidates of each batch."""
     points: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
@@ -78,25 +75,36 @@ class WeightedCandidates:
     """F(z_s), (candidate,); infinite where it is undefined."""
 
     log_densities: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    """log q_b(z_s), (batch, candidate)."""
+    """log q(z_s) of the different proposals, (proposal, candidate)."""
 
-    def with_batch(self, proposal: Proposal, points: np.ndarray, potentials: np.ndarray) -> Any:
-        """These candidates and one more batch."""
-        before, proposals = self.points.reshape(-1, points.shape[1]), [*self.proposals, proposal]
-        at_earlier = [*self.log_densities, proposal.log_density(before)]
+    def with_batch(self, proposal: Proposal, *parts: Batch) -> WeightedCandidates:
+        """These candidates and further batches from one proposal: points, and potentials there."""
+        points, potentials = (np.concatenate(column) for column in zip(*parts, strict=True))
+        before, proposals = self.points.reshape(-1, points.shape[1]), self.proposals
+        at_earlier = list(self.log_densities)
+        if not any(proposal is each for each in proposals):
+            proposals = [*proposals, proposal]
+            at_earlier.append(proposal.log_density(before))
         at_new = [each.log_density(points) for each in proposals]
+        number = next(i for i, each in enumerate(proposals) if each is proposal)
         return WeightedCandidates(
             proposals,
-            [*self.sizes, len(points)],
+            [*self.drawn_from, *[number] * len(parts)],
+            [*self.sizes, *(len(part) for part, _ in parts)],
             np.concatenate([before, points]),
             np.concatenate([self.potentials, potentials]),
             np.concatenate([at_earlier, at_new], axis=1),
         )
 
+    @property
+    def last_proposal(self) -> Proposal:
+        """The proposal of the last batch."""
+        return self.proposals[self.drawn_from[-1]]
+
     @cached_property
     def log_weights(self) -> np.ndarray:
         """log w_s, eq. (1)."""
-        shares = np.log(np.array(self.sizes) / len(self.points))
+        shares = np.log(np.bincount(self.drawn_from, self.sizes) / len(self.points))
         return -self.potentials - logsumexp(shares[:, None] + self.log_densities, axis=0)  # (1)
 
     @property
@@ -143,9 +151,12 @@ class WeightedCandidates:
         return self._first_batches(len(self.sizes) - 1)
 
     def _first_batches(self, number: int) -> WeightedCandidates:
-        count = sum(self.sizes[:number])
-        kept = self.points[:count], self.potentials[:count], self.log_densities[:number, :count]
-        return WeightedCandidates(self.proposals[:number], self.sizes[:number], *kept)
+        count, drawn_from = sum(self.sizes[:number]), self.drawn_from[:number]
+        different = max(drawn_from, default=-1) + 1
+        kept = self.points[:count], self.potentials[:count], self.log_densities[:different, :count]
+        return WeightedCandidates(
+            self.proposals[:different], drawn_from, self.sizes[:number], *kept
+        )
 
     @cached_property
     def is_trusted(self) -> bool:
@@ -191,64 +202,6 @@ class CandidateSums:
                 "starlings, NumPy and SciPy, with the same `seed`."
             )
         return _infinite_where_undefined(total[:-1])
-
-
-def weighted_candidates(
-    sums: CandidateSums,
-    found: WeightedCandidates,
-    wanted: float,
-    seed: int,
-    is_diagonal: bool,
-    is_worthwhile: Callable[[WeightedCandidates], bool],
-) -> WeightedCandidates:
-    """Batch after batch until the weights suffice, or further ones are not worthwhile.
-
-    Args:
-        sums: the sums over the network.
-        found: the candidates so far; none at the beginning.
-        wanted: effective draws that are asked for.
-        seed: of all candidates.
-        is_diagonal: whether covariances are fitted as diagonal matrices.
-        is_worthwhile: whether another batch is drawn; it may save the candidates.
-    """
-    while not found.sizes or (
-        found.is_defined and not found.suffice(wanted) and is_worthwhile(found)
-    ):
-        proposal = next_proposal(found, sums.dim, is_diagonal)
-        number = next_size(found, wanted)
-        scramble = shared_words(seed, "candidates", len(found.sizes) + 1)[-1]
-        points = proposal.candidates(number, scramble)
-        found = found.with_batch(proposal, points, sums.at(points))
-    return found
-
-
-def next_proposal(found: WeightedCandidates, dim: int, is_diagonal: bool) -> Proposal:
-    """The first proposal, or one that is fitted to the candidates so far."""
-    if not found.sizes:
-        return Proposal.standard(dim, is_diagonal)
-    if found.pareto_k < LARGEST_K:  # only more of the same is needed
-        return found.proposals[-1]
-    return Proposal.fitted(found.points, tempered(found, dim), is_diagonal)
-
-
-def tempered(found: WeightedCandidates, dim: int) -> np.ndarray:
-    """Smoothed weights, flattened until they are worth enough candidates to fit a covariance."""
-    logs, power = found.smoothed_log_weights, 1.0
-    while True:
-        scaled = power * logs
-        scaled = scaled - logsumexp(scaled)
-        if np.exp(-logsumexp(2 * scaled)) >= FEWEST_FITTED * dim or power < 0.1:
-            return np.exp(scaled)
-        power *= 0.8
-
-
-def next_size(found: WeightedCandidates, wanted: float) -> int:
-    """Candidates of the next batch: those that are missing, and a few more."""
-    least = CANDIDATES_PER_DRAW * wanted
-    if found.sizes and found.pareto_k < LARGEST_K:
-        share = found.effective_number / len(found.points)
-        least = max(least, 1.3 * (wanted - found.effective_number) / share)
-    return int(min(2 ** np.ceil(np.log2(max(least, 64))), LARGEST_BATCH))
 
 
 def _pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:

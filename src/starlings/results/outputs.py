@@ -28,6 +28,10 @@ INPUT_SUFFIXES = (".csv", ".parquet", ".toml")
 """Endings of input files, which an output must not have."""
 
 
+CANDIDATE_NUMBERS = 4
+"""Numbers of a weighted candidate beside its coordinates: potential, log-density, two weights."""
+
+
 @dataclass(frozen=True)
 class DrawBytes:
     """Number of bytes that the draws of a run take."""
@@ -36,10 +40,22 @@ class DrawBytes:
     """Bytes in the checkpoint: unconstrained positions and residuals."""
     result: int
     """Bytes in the result: named parameters, and the statistics of every draw."""
+    candidates: int = 0
+    """Bytes of weighted candidates, which are in memory at once, and in the checkpoint."""
 
     @classmethod
-    def estimate(cls, problem: Problem, draws: int, chains: int, precision: str) -> DrawBytes:
-        """Compute the bytes of `draws` draws of each of `chains` chains."""
+    def estimate(
+        cls, problem: Problem, draws: int, chains: int, precision: str, candidates: int = 0
+    ) -> DrawBytes:
+        """Compute the bytes of `draws` draws of each of `chains` chains.
+
+        Args:
+            problem: the model, and all sites.
+            draws: draws of each chain.
+            chains: the number of chains.
+            precision: "float64" or "float32".
+            candidates: the number of weighted candidates; 0 for methods that have none.
+        """
         entries = problem.num_saved_values
         number, agents = np.dtype(precision).itemsize, problem.num_agents
         total = draws * chains
@@ -47,6 +63,7 @@ class DrawBytes:
         return cls(
             recorded=total * agents * (problem.dim + 1) * number,
             result=total * (agents * entries * 8 + statistics),
+            candidates=candidates * 8 * (problem.dim + CANDIDATE_NUMBERS),
         )
 
 
@@ -127,17 +144,20 @@ def _check_space(size: DrawBytes, output: Path | None, folder: Path | None) -> N
     what = "the draws of this run (draws x chains x agents x entries)"
     less = "Take fewer `draws` or `chains`"
     memory = _physical_memory()
-    if output is None and memory is not None and size.result > memory:
+    at_once = size.candidates + (size.result if output is None else 0)
+    if memory is not None and at_once > memory:
+        elsewhere = "" if output is not None else ", or have them written to a file with `output`"
+        held = ", with the candidates that they are taken from," if size.candidates else ""
         raise ValueError(
-            f"{what} take {format_bytes(size.result)} of memory, and this machine has "
-            f"{format_bytes(memory)}. {less}, or have them written to a file with `output`."
+            f"{what}{held} take {format_bytes(at_once)} of memory, and this machine has "
+            f"{format_bytes(memory)}. {less}{elsewhere}."
         )
     needs: dict[Path, int] = {} if output is None else {output.parent: size.result}
     if folder is not None:
         there = sum(f.stat().st_size for f in folder.iterdir()) if folder.is_dir() else 0
         place = next(p for p in (folder, *folder.absolute().parents) if p.is_dir())
         same = next((p for p in needs if p.stat().st_dev == place.stat().st_dev), place)
-        needs[same] = needs.get(same, 0) + max(size.recorded - there, 0)
+        needs[same] = needs.get(same, 0) + max(size.recorded + size.candidates - there, 0)
     for place, needed in needs.items():
         free = shutil.disk_usage(place).free
         if needed > free:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import jax
 
+from starlings.methods.batches import CANDIDATES_PER_DRAW, may_go_on
 from starlings.methods.prediction import FAR_ROUNDS, Prediction
 from starlings.methods.weights import WeightedCandidates
 from starlings.results.gather import Run
@@ -49,6 +50,10 @@ class Automatic:
         """Refuse several starts; nothing else, since the choice depends on what is found."""
         check_one_start(request.start, "auto")
 
+    def num_candidates(self, request: Request) -> int:
+        """Those of the first batches, which are nearly always drawn."""
+        return CANDIDATES_PER_DRAW * request.wanted
+
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Choose, and make the draws; a run that is resumed goes on with its method."""
         tuned = BY_ROUNDS.stored(checkpoint)
@@ -72,7 +77,8 @@ def _chosen(run: SumsRun) -> str:
     prediction = _prediction(run)
 
     def is_weights(found: WeightedCandidates) -> bool:
-        return prediction.cheapest(found) == "weights"
+        is_over = bool(found.sizes) and not may_go_on(found, run.request.wanted)
+        return not is_over and prediction.cheapest(found) == "weights"
 
     if run.candidates.sizes or is_weights(run.candidates):
         draw_candidates(run, is_weights)

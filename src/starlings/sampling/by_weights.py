@@ -7,14 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from starlings.errors import CandidateError
+from starlings.methods.batches import weighted_candidates
 from starlings.methods.cards import ImportanceWeights, SumTraffic
 from starlings.methods.resampling import metropolis, resampled
-from starlings.methods.weights import (
-    LARGEST_K,
-    CandidateSums,
-    WeightedCandidates,
-    weighted_candidates,
-)
+from starlings.methods.weights import LARGEST_K, CandidateSums, WeightedCandidates
 from starlings.results.gather import Run
 from starlings.runtime.buckets import grouped
 from starlings.runtime.recording import Recording, Schedule
@@ -45,6 +41,7 @@ def draw_candidates(run: SumsRun, is_worthwhile: Callable[[WeightedCandidates], 
             run.request.seed,
             run.is_diagonal,
             is_saved_and_worthwhile,
+            lambda: interrupts.is_pending,
         )
         if found is not run.candidates:
             run.candidates = found
@@ -62,6 +59,12 @@ def require_weights(run: SumsRun) -> None:
             f"none of {len(found.points):,} candidates around the mode has a weight: at each of "
             "them the potential of some site is infinite or undefined. Look for a log-likelihood "
             "or a log-prior that is -inf or NaN near the mode."
+        )
+    if found.is_trusted:
+        raise CandidateError(
+            f"too few candidates are effective: {found.effective_number:,.0f} of "
+            f"{len(found.points):,}, and {wanted:,} were asked for. Their weights can be trusted "
+            f'(Pareto k-hat {found.pareto_k:.2f}): ask for fewer draws, or use method="hmc".'
         )
     raise CandidateError(
         f"importance weights cannot stand for this posterior: their Pareto k-hat is "

@@ -21,7 +21,7 @@ import jax
 
 from starlings.errors import check_choice
 from starlings.methods import METHODS_ON_SUMS
-from starlings.methods.weights import MOST_BATCHES
+from starlings.methods.batches import CANDIDATES_PER_DRAW, may_go_on
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.maskable import check_maskable
@@ -107,6 +107,10 @@ class GivenSampler:
         if not network.is_distributed:  # else no process has the curvatures of all agents
             check_stability(problem, network, self.sampler)
 
+    def num_candidates(self, request: Request) -> int:
+        """A sampler has none."""
+        return 0
+
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Run the sampler as it was given."""
         schedule, chains = request.schedule.completed(self.sampler, None), request.usual_chains
@@ -144,6 +148,10 @@ class OnSums:
                     f"method={self.method!r}. Leave it out."
                 )
 
+    def num_candidates(self, request: Request) -> int:
+        """Those of the first batches; HMC has none."""
+        return 0 if self.method == "hmc" else CANDIDATES_PER_DRAW * request.wanted
+
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Make the draws."""
         with jax.enable_x64(True):
@@ -152,6 +160,6 @@ class OnSums:
                 run.locate_if_possible()
                 return run_hmc(run)
             run.locate()
-            draw_candidates(run, lambda found: len(found.sizes) < MOST_BATCHES)
+            draw_candidates(run, lambda found: may_go_on(found, request.wanted))
             require_weights(run)
             return run_weights(run, self.method)

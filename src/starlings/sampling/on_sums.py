@@ -189,21 +189,22 @@ def _candidate_arrays(found: WeightedCandidates) -> dict[str, np.ndarray]:
         for name, value in asdict(proposal).items()
     }
     columns = {name: getattr(found, name) for name in ("points", "potentials", "log_densities")}
-    return {**proposals, **columns, "sizes": np.array(found.sizes)}
+    counts = {"sizes": np.array(found.sizes), "drawn_from": np.array(found.drawn_from)}
+    return {**proposals, **columns, **counts}
 
 
 def _restored_candidates(arrays: dict[str, np.ndarray]) -> WeightedCandidates:
     """The candidates of which these are the arrays."""
     if "sizes" not in arrays:
         return WeightedCandidates()
-    sizes = arrays["sizes"].tolist()
+    sizes, drawn_from = arrays["sizes"].tolist(), arrays["drawn_from"].tolist()
     proposals = [
         Proposal(
             arrays[f"proposal_{i}_centre"],
             arrays[f"proposal_{i}_scale"],
             float(arrays[f"proposal_{i}_heavy_share"]),
         )
-        for i in range(len(sizes))
+        for i in range(max(drawn_from) + 1)
     ]
     columns = (arrays[name] for name in ("points", "potentials", "log_densities"))
-    return WeightedCandidates(proposals, sizes, *columns)
+    return WeightedCandidates(proposals, drawn_from, sizes, *columns)

@@ -85,6 +85,9 @@ class Choice(Protocol):
     def check(self, request: Request) -> None:
         """Refuse a method that cannot run on this problem and network, or as this is asked for."""
 
+    def num_candidates(self, request: Request) -> int:
+        """Weighted candidates that are in memory at once, at least; 0 if there are none."""
+
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Make the draws."""
 
@@ -136,7 +139,8 @@ class Request:
     def size(self) -> DrawBytes:
         """Bytes that the draws take in memory and on disk."""
         draws, chains = self.schedule.draws, self.usual_chains
-        return DrawBytes.estimate(self.problem, draws, chains, self.precision)
+        candidates = self.choice.num_candidates(self)
+        return DrawBytes.estimate(self.problem, draws, chains, self.precision, candidates)
 
     def identity(self) -> dict[str, Any]:
         """What must be equal where a run is resumed, in types that JSON has."""

@@ -105,6 +105,10 @@ class TunedSampler:
             return self.kind
         return Metropolis if self.rung in RUNGS and RUNGS[self.rung].is_exact else DADMMS
 
+    def num_candidates(self, request: Request) -> int:
+        """A sampler has none; those that confirm the mode are few."""
+        return 0
+
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Tune, and make the draws."""
         tuned = self.stored(checkpoint) or Tuned(self.tuning(None, request, progress))

@@ -18,9 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.methods.batches import weighted_candidates
 from starlings.methods.hmc import Phase, SummedChains, refreshed
 from starlings.methods.lockstep import shared_keys
-from starlings.methods.weights import CandidateSums, WeightedCandidates, weighted_candidates
+from starlings.methods.weights import CandidateSums, WeightedCandidates
 from starlings.network import Network
 from starlings.network.gossip import Gossip
 from starlings.network.secrecy import Secrecy
