@@ -25,7 +25,7 @@ from starlings.methods.batches import (
     weighted_candidates,
 )
 from starlings.methods.proposal import FEWEST_FITTED, Proposal
-from starlings.methods.weights import LARGEST_K, CandidateSums, WeightedCandidates
+from starlings.methods.weights import LARGEST_K, Batch, CandidateSums, WeightedCandidates
 from starlings.network.gossip import Gossip
 from starlings.runtime.buckets import grouped
 from starlings.sampling import by_weights
@@ -56,7 +56,7 @@ def drawn(log_density, *batches, seed=0):
     found = WeightedCandidates()
     for number, (proposal, size) in enumerate(batches):
         points = proposal.candidates(size, [seed, number])
-        found = found.with_batch(proposal, (points, -log_density(points)))
+        found = found.with_batch(proposal, Batch(points, -log_density(points)))
     return found
 
 
@@ -65,7 +65,7 @@ def with_log_weights(log_weights, dim=1):
     proposal = Proposal.standard(dim, is_diagonal=False)
     points = proposal.candidates(len(log_weights), 0)
     potentials = -np.asarray(log_weights) - proposal.log_density(points)
-    return WeightedCandidates().with_batch(proposal, (points, potentials))
+    return WeightedCandidates().with_batch(proposal, Batch(points, potentials))
 
 
 def adapted(log_density, dim, wanted=4000, batches=8, seed=0, found=None):
@@ -76,7 +76,7 @@ def adapted(log_density, dim, wanted=4000, batches=8, seed=0, found=None):
         asked.append(so_far)
         return len(so_far.sizes) < batches
 
-    sums = SimpleNamespace(dim=dim, at=lambda points: -log_density(points))
+    sums = SimpleNamespace(dim=dim, at=lambda points: Batch(points, -log_density(points)))
     found = WeightedCandidates() if found is None else found
     return weighted_candidates(sums, found, wanted, seed, False, is_worthwhile), asked
 
@@ -238,7 +238,7 @@ def test_batches_of_one_proposal_count_as_one():
     alone = without.without_last_batch().without_last_batch()
     assert (len(alone.proposals), alone.log_densities.shape) == (1, (1, 64))
     points = second.candidates(32, 5)
-    halves = [(part, -log_density(part)) for part in np.split(points, 2)]
+    halves = [Batch(part, -log_density(part)) for part in np.split(points, 2)]
     at_once = found.with_batch(second, *halves)
     one_by_one = found.with_batch(second, halves[0]).with_batch(second, halves[1])
     assert at_once.sizes == one_by_one.sizes
@@ -374,7 +374,7 @@ def test_many_missing_candidates_are_drawn_in_as_many_batches_as_there_were():
         1.3 * 10**7 * 1024 / good.effective_number, rel=0.01
     )
     assert next_sizes(good, 10**7) == [LARGEST_BATCH]
-    more = good.with_batch(good.last_proposal, *7 * [(good.points, good.potentials)])
+    more = good.with_batch(good.last_proposal, *7 * [Batch(good.points, good.potentials)])
     assert next_sizes(more, 10**7) == 8 * [LARGEST_BATCH]
     assert next_sizes(more, 2.5 * LARGEST_BATCH) == 4 * [LARGEST_BATCH]
     assert next_sizes(more, 10_000) == [next_size(more, 10_000)]
@@ -388,7 +388,7 @@ def test_only_refits_are_limited_by_their_number(batches):
     bad = with_log_weights(-0.9 * np.log(np.arange(1.0, 1025)))
     good = with_log_weights(np.random.default_rng(2).normal(scale=0.3, size=1024))
     for found, expected in ((bad, batches < 8), (good, True)):
-        again = (batches - 1) * [(found.points, found.potentials)]
+        again = (batches - 1) * [Batch(found.points, found.potentials)]
         found = found.with_batch(found.last_proposal, *again)
         assert may_go_on(found, 10**6) == expected
 
@@ -484,22 +484,22 @@ def test_sums_are_the_pooled_potential_in_blocks_of_any_size(monkeypatch):
     sums, pooled = candidate_sums(problem, network), problem.pooled()
     points = np.random.default_rng(0).normal(size=(600, 3))
     with jax.enable_x64(True):
-        whole = sums.at(points)
+        whole = sums.at(points).potentials
         expected = [pooled.potential(point) for point in points[:3]]
         np.testing.assert_allclose(whole[:3], expected, rtol=1e-12)
         for candidates in (1, 7):
             monkeypatch.setattr(module, "BLOCK_BYTES", 8 * sums.num_rows * candidates)
-            np.testing.assert_allclose(sums.at(points), whole, rtol=1e-12)
+            np.testing.assert_allclose(sums.at(points).potentials, whole, rtol=1e-12)
 
 
-def test_a_batch_is_one_sum_of_a_number_for_each_candidate_and_one_more():
+def test_a_batch_is_one_sum_of_a_number_for_each_candidate_and_two_more():
     network = st.Network(irregular_graph())
     sums = candidate_sums(unequal_poisson_problem(), network)
     with jax.enable_x64(True):
         sums.at(np.zeros((100, 3)))
     ledger, messages = sums.gossip.ledger, int(sums.gossip.messages_by_agent.sum())
     assert ledger.rounds == sums.gossip.rounds_per_sum
-    assert (ledger.messages, ledger.floats) == (messages, messages * 101)
+    assert (ledger.messages, ledger.floats) == (messages, messages * 102)
 
 
 def undefined_problem():
@@ -524,7 +524,19 @@ def test_what_is_undefined_at_one_site_is_infinite_at_all(network):
     points = np.array([[-3.0], [-1.5], [-0.5], [0.0], [0.5], [1.5]])
     with jax.enable_x64(True):
         found = candidate_sums(undefined_problem(), network).at(points)
-    np.testing.assert_allclose(found, [np.inf, np.inf, 0.375, 0.0, 0.375, np.inf])
+    np.testing.assert_allclose(found.potentials, [np.inf, np.inf, 0.375, 0.0, 0.375, np.inf])
+    assert found.undefined == 3  # NaN at -3 and -1.5, and a density that is infinite at -3
+
+
+def test_undefined_potentials_are_counted_by_batch():
+    first, second = Proposal(np.zeros(1), np.ones(1)), Proposal(np.ones(1), np.ones(1))
+    points = first.candidates(64, 0)
+    found = WeightedCandidates().with_batch(first, Batch(points, points[:, 0], 3))
+    assert found.undefined_share == 3 / 64
+    found = found.with_batch(second, Batch(points, points[:, 0]), Batch(points, points[:, 0], 6))
+    assert (found.undefined, found.undefined_share) == ([3, 0, 6], 9 / 192)
+    assert found.without_last_batch().undefined == [3, 0]
+    assert WeightedCandidates().undefined_share == 0
 
 
 def test_sites_that_draw_other_candidates_are_noticed(monkeypatch):

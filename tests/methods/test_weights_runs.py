@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +18,12 @@ from scipy import integrate
 import starlings as st
 from starlings.calibration import calibrate
 from starlings.calibration.replications import BySums
-from starlings.errors import CandidateError, DivergenceError, in_one_line
+from starlings.errors import CandidateError, DivergenceError, PosteriorWarning, in_one_line
 from starlings.methods import batches, weights
 from starlings.methods.weights import CandidateSums
 from starlings.network.gossip import Gossip
 from starlings.sampling import choice
+from starlings.sampling.undefined import in_words, undefined_sites
 from tests.mpi import mpi, needs_mpi
 from tests.problems import irregular_graph, logistic_rows, unequal_poisson_problem
 from tests.quick import quick_cases
@@ -178,7 +180,7 @@ def test_a_batch_is_exactly_one_sum(problem, network, monkeypatch):
 
     monkeypatch.setattr(Gossip, "sum", noted)
     short, long = (run(problem, network, draws=draws).attrs for draws in (250, 500))
-    assert widths.count(2048 + 1) == widths.count(4096 + 1) == 1
+    assert widths.count(2048 + 2) == widths.count(4096 + 2) == 1
     assert sum(width > 1000 for width in widths) == 2
     with jax.enable_x64(True):
         messages = int(Gossip(network).messages_by_agent.sum())
@@ -196,7 +198,7 @@ def test_a_refit_costs_one_sum_more(monkeypatch):
     monkeypatch.setattr(Gossip, "sum", noted)
     refitted = run(shared_out(log_gamma), st.Network.path(3))
     assert candidates_of(refitted)["batches"] == 3
-    assert widths[-3:] == [4097] * 3
+    assert widths[-3:] == [4098] * 3
     assert_law(draws_of(refitted), *moments(lambda x: np.exp(_log_gamma(x)), -15, 5))
 
 
@@ -277,11 +279,47 @@ def walled(p, row):
 )
 def test_candidates_that_one_site_cannot_evaluate_have_no_weight(likelihood, end, factor):
     cut = shared_out(likelihood, is_cut=[0, 1, 0])
-    found = run(cut, st.Network.path(3))
+    found = run(cut, st.Network.path(3), check=False)
     draws = draws_of(found)
     assert draws.max() < end
     assert np.isfinite(found.sample_stats["log_weight"]).all()
     assert_law(draws, *moments(lambda x: np.exp(-0.5 * x**2) * factor(x), -9, end))
+    share, is_nan = found.attrs["undefined_share"], likelihood is cut_off
+    assert (share > 0) == is_nan
+    assert ("Cut off: for" in str(found.check())) == is_nan
+
+
+def half_undefined(p, row):
+    """N(0, 1), and NaN above one at one site."""
+    is_outside = (p["x"] > 1) & (row["is_cut"] == 1)
+    return -0.5 * p["x"] ** 2 * row["share"] + jnp.where(is_outside, jnp.nan, 0.0)
+
+
+def test_a_site_whose_potential_is_undefined_is_named():
+    """Some 16 % of N(0, 1) are above one; HMC cannot tell which site it is."""
+    problem, network = shared_out(half_undefined, is_cut=[0, 1, 0]), st.Network.path(3)
+    with pytest.warns(
+        PosteriorWarning, match=r"Cut off: for 1\d % of the candidates .* of site '1'"
+    ):
+        found = run(problem, network)
+    assert found.attrs["undefined_share"] == pytest.approx(0.16, abs=0.03)
+    assert json.loads(found.attrs["undefined_sites"]) == ["1"]
+    words = r"Cut off: for [\d.]+ % of the trajectories of HMC .* of some site is NaN"
+    with pytest.warns(PosteriorWarning, match=words):
+        found = run(problem, network, method="hmc")
+    assert found.attrs["undefined_share"] > 0.05
+
+
+def test_nothing_is_said_of_a_site_where_messages_are_masked():
+    potentials = np.array([[0.0, np.nan], [1.0, np.inf], [-np.inf, 0.0]])
+    network = st.Network.path(3)
+    assert undefined_sites(network, potentials) == ["0", "2"]
+    assert in_words(["0", "2"]) == " The rows of sites '0', '2' give NaN there."
+    assert (in_words(["b"]), in_words([])) == (" The rows of site 'b' give NaN there.", "")
+    masked = SimpleNamespace(secrecy="any", local=np.arange(3), local_names=["0", "1", "2"])
+    assert undefined_sites(masked, potentials) == []
+    own = SimpleNamespace(secrecy="any", local=np.array([2]), local_names=["2"])
+    assert undefined_sites(own, potentials[2:]) == ["2"]
 
 
 def spike(p, row):
@@ -292,7 +330,7 @@ def spike(p, row):
 
 def test_no_candidate_that_all_sites_can_evaluate():
     problem = shared_out(spike, is_cut=[0, 1, 0])
-    with pytest.raises(CandidateError, match=r"none of 4,096 candidates around the mode has a w"):
+    with pytest.raises(CandidateError, match=r"none of 4,096 candidates .* site '1' give NaN"):
         run(problem, st.Network.path(3), initial={"x": 0.0})
 
 

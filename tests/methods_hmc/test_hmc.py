@@ -130,7 +130,7 @@ def test_every_sum_is_counted():
     assert gossip.ledger.rounds - before == 8 * gossip.rounds_per_sum  # one for the beginning
     messages = 8 * gossip.messages_by_agent.sum()
     assert gossip.ledger.messages == messages
-    assert gossip.ledger.floats == messages * CHAINS * (DIM + 1)
+    assert gossip.ledger.floats == messages * (CHAINS * (DIM + 1) + 1)
 
 
 def test_trajectories_are_accepted_with_the_probability_of_their_energies():
@@ -232,4 +232,5 @@ def test_a_trajectory_that_ends_where_nothing_is_defined_is_refused():
     found = ended(phase, after, shared_keys(0, 2), 1)
     assert found.is_divergent.tolist() == [True, False]
     assert float(found.phase.position[0, 0]) == 0.5
+    assert (chains.met_undefined(), chains.met_undefined()) == (1, 0)
     np.testing.assert_array_equal(found.phase.gradient[0], phase.gradient[0])

@@ -220,7 +220,7 @@ def test_a_result_has_statistics_and_what_was_sent(whole):
     assert acceptance.shape == (CHAINS, DRAWS)
     assert 0.7 < acceptance.mean() < 1
     assert not stats["diverging"].values.any()
-    assert attrs["divergent_share"] == 0
+    assert attrs["divergent_share"] == attrs["undefined_share"] == 0
     sent = stats["bytes_sent"].isel(chain=0).values
     assert (np.diff(sent, axis=0) >= 0).all()
     assert sent[-1].sum() == pytest.approx(attrs["bytes_sent"], abs=6)  # whole bytes of six agents
@@ -358,10 +358,11 @@ def test_starts_that_are_not_finite_are_left_out():
     """About half of the points around zero are outside of the support."""
     result = run(abrupt_problem(), st.Network.path(3))
     assert (result.posterior["x"].values > 0).all()
+    assert 0 < result.attrs["undefined_share"] < 1
 
 
 def test_a_posterior_that_no_start_finds_is_refused_with_a_remedy():
-    with pytest.raises(TuningError, match=r"not finite at any of 128 points .* `initial`"):
+    with pytest.raises(TuningError, match=r"any of 128 points .* sites '0', '1' give NaN"):
         run(far_problem(), st.Network.path(2))
 
 

@@ -53,6 +53,8 @@ def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
         "has_exact_law": bool(attrs.get("has_exact_law", False)),
         "pareto_k": attrs.get("pareto_k"),
         "divergent_share": attrs.get("divergent_share"),
+        "undefined_share": attrs.get("undefined_share"),
+        "undefined_sites": tuple(json.loads(attrs.get("undefined_sites", "[]"))),
     }
 
 

@@ -40,6 +40,8 @@ class Limits:
     """Pareto k-hat of importance weights from which on their variance is infinite."""
     divergent_share: float = 0.02
     """Largest share of the trajectories of HMC that diverge."""
+    undefined_share: float = 0.0
+    """Largest share of candidates, or of trajectories, at which a site's potential is NaN."""
 
 
 WARNING_LIMITS = Limits(
@@ -73,6 +75,10 @@ class Check:
     """k-hat of the importance weights; None for other methods."""
     divergent_share: float | None = None
     """The share of the trajectories of HMC that diverged; None for other methods."""
+    undefined_share: float | None = None
+    """The share of candidates or trajectories that came to where a site's potential is NaN."""
+    undefined_sites: tuple[str, ...] = ()
+    """The sites with such potentials, if it is known."""
     rhat_name: str = "R-hat"
     """What the column `rhat` of the table is: "R-hat" or "nested R-hat"."""
 
@@ -90,6 +96,7 @@ class Check:
             self._identities,
             self._weights,
             self._divergences,
+            self._cut,
             self._reference,
             self._joint,
         )
@@ -268,6 +275,20 @@ class Check:
             f"Steep regions: {100 * share:.1f} % of the trajectories of HMC diverged, so that "
             "chains seldom enter some part of the posterior. Write a hierarchical model in its "
             "other form (centred or non-centred), or take stronger priors."
+        )
+
+    def _cut(self) -> str:
+        share = self.undefined_share
+        if share is None or share <= self.limits.undefined_share:
+            return ""
+        what = "candidates" if self.pareto_k is not None else "trajectories of HMC"
+        listed = ", ".join(map(repr, self.undefined_sites))
+        whose = f"site {listed}" if listed else "some site"
+        whose = whose.replace("site", "sites", 1) if len(self.undefined_sites) > 1 else whose
+        return (
+            f"Cut off: for {100 * share:.2g} % of the {what} the log-likelihood or the log-prior "
+            f"of {whose} is NaN. The posterior is taken to be zero there, which may be wrong. Let "
+            "the model be -inf where its density is zero, and finite elsewhere."
         )
 
     def _reference(self) -> str:

@@ -57,7 +57,7 @@ def weighted_candidates(
         for number in next_sizes(found, wanted):
             scramble = shared_words(seed, "candidates", len(found.sizes) + len(parts) + 1)[-1]
             points = proposal.candidates(number, scramble)
-            parts.append((points, sums.at(points)))
+            parts.append(sums.at(points))
             if is_stopped():
                 break
         found = found.with_batch(proposal, *parts)

@@ -9,7 +9,8 @@ leapfrog of length eps is
     q <- q + eps A p                                                                        (2)
     p <- p - eps/2 A' grad F(q)                                                             (3)
 
-and needs one sum over the network, of chains (dim + 1) numbers: F and its gradient at the new q. A
+and needs one sum over the network, of chains (dim + 1) numbers: F and its gradient at the new q.
+One more number counts the chains in which a site's potential is NaN there, taken as infinite. A
 trajectory of L leapfrogs ends in q', p', and is accepted with the probability
 
     min(1, exp(H(q, p) - H(q', p'))),    H(q, p) = F(q) + p'p / 2                           (4)
@@ -23,7 +24,7 @@ agents share, so that they are drawn again wherever a run is resumed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -78,6 +79,8 @@ class SummedChains:
     agents: Agents
     """The local agents, in the coordinates in which the chains move."""
     gossip: Gossip
+    undefined: list[Any] = field(default_factory=list)
+    """What `met_undefined` adds up."""
 
     @classmethod
     def of(cls, problem: Problem, gossip: Gossip) -> SummedChains:
@@ -86,40 +89,64 @@ class SummedChains:
 
     def at(self, positions: Any) -> tuple[Any, Any]:
         """F (chain,) and its gradient (chain, dim) at positions (chain, dim)."""
+        value, gradient, _ = self._summed(positions, np.ones(len(positions), bool))
+        return value, gradient
+
+    def _summed(self, positions: Any, is_new: Any) -> tuple[Any, Any, Any]:
+        """The same, and how often a site's potential is undefined in those chains that are new."""
         if self.gossip.masks is not None:
-            return self._masked(positions)
+            return self._masked(positions, is_new)
         self._count(1, positions.shape)
-        value, gradient = _local_sums(self.agents, positions)
+        value, gradient, is_bad = _local_sums(self.agents, positions)
+        number = jnp.sum(is_bad & is_new)
         if not self.gossip.network.is_distributed:
-            return value, gradient
+            return value, gradient, number
         own = np.column_stack([np.asarray(value), np.asarray(gradient)])
-        total = jnp.asarray(self.gossip.network.communicator.sum(own))
-        return _defined(total[:, 0], total[:, 1:])
+        own = np.append(own.ravel(), number)
+        return _split(self.gossip.network.communicator.sum(own), positions.shape)
 
     def leapfrogs(self, number: int, phase: Phase, step: float, metric: Any) -> Phase:
         """The phase after `number` leapfrogs, eqs. (1) to (3)."""
         if self.gossip.masks is None and not self.gossip.network.is_distributed:
             self._count(number, phase.position.shape)
-            return _leapfrogs(self.agents, number, phase, step, metric)
+            phase, count = _leapfrogs(self.agents, number, phase, step, metric)
+            self.undefined.append(count)
+            return phase
         for _ in range(number):
+            is_new = np.isfinite(phase.value)
             phase = _drifted(phase, step, metric)
-            value, gradient = self.at(phase.position)
+            value, gradient, count = self._summed(phase.position, is_new)
+            self.undefined.append(count)
             phase = _kicked(phase, value, gradient, step, metric)
         return phase
 
+    def met_undefined(self) -> int:
+        """How often leapfrogs came from a finite potential to one that is undefined at a site.
+
+        Since this was asked last.
+        """
+        total = sum(int(count) for count in self.undefined)
+        self.undefined.clear()
+        return total
+
     def _count(self, sums: int, shape: tuple[int, ...]) -> None:
         """Count what the agents send for sums at positions of a shape (chain, dim)."""
-        gossip, floats = self.gossip, shape[0] * (shape[1] + 1)
+        gossip, floats = self.gossip, shape[0] * (shape[1] + 1) + 1
         messages = sums * int(gossip.messages_by_agent.sum())
         gossip.ledger.note(KIND, sums * floats)
         gossip.ledger.add(sums * gossip.rounds_per_sum, messages, floats)
 
-    def _masked(self, positions: Any) -> tuple[Any, Any]:
+    def _masked(self, positions: Any, is_new: Any) -> tuple[Any, Any, Any]:
         """The same by a sum of which nobody learns more than the total."""
         values, gradients = (np.asarray(part) for part in _local_parts(self.agents, positions))
+        counts = (np.asarray(_is_undefined(values)) & np.asarray(is_new)).sum(axis=1)
         parts = np.concatenate([values[..., None], gradients], axis=2)
-        total = jnp.asarray(self.gossip.sum(self.gossip.bounded(parts), KIND)[0])
-        return _defined(total[:, 0], total[:, 1:])
+        flat = np.column_stack([self.gossip.bounded(parts).reshape(len(parts), -1), counts])
+        return _split(self.gossip.sum(flat, KIND)[0], positions.shape)
+
+    def own(self, positions: Any) -> np.ndarray:
+        """The potential of every local agent at positions, (agent, position)."""
+        return np.asarray(_local_parts(self.agents, positions)[0])
 
 
 def refreshed(phase: Phase, keys: Any, iteration: int) -> Phase:
@@ -174,12 +201,16 @@ def _kicked(phase: Phase, value: Any, gradient: Any, step: Any, metric: Any) -> 
 
 
 @jax.jit
-def _leapfrogs(agents: Agents, number: Any, phase: Phase, step: Any, metric: Any) -> Phase:
-    def one(_, phase):
-        phase = _drifted(phase, step, metric)
-        return _kicked(phase, *_local_sums(agents, phase.position), step, metric)
+def _leapfrogs(
+    agents: Agents, number: Any, phase: Phase, step: Any, metric: Any
+) -> tuple[Phase, Any]:
+    def one(_, carried):
+        phase, count = carried
+        is_new, phase = jnp.isfinite(phase.value), _drifted(phase, step, metric)
+        value, gradient, is_bad = _local_sums(agents, phase.position)
+        return _kicked(phase, value, gradient, step, metric), count + jnp.sum(is_bad & is_new)
 
-    return jax.lax.fori_loop(0, number, one, phase)
+    return jax.lax.fori_loop(0, number, one, (phase, jnp.zeros((), int)))
 
 
 @jax.jit
@@ -193,20 +224,34 @@ def _local_parts(agents: Agents, positions: Any) -> tuple[Any, Any]:
 
 
 @jax.jit
-def _local_sums(agents: Agents, positions: Any) -> tuple[Any, Any]:
-    """The sums over the local agents of potentials and gradients; infinite where undefined.
+def _local_sums(agents: Agents, positions: Any) -> tuple[Any, Any, Any]:
+    """The sums over the local agents of potentials and gradients, and where they are undefined.
+
+    They are infinite there.
 
     Automatic differentiation is applied to the sum rather than to its terms: what agents have in
     common, such as the prior or the solution of a differential equation, is differentiated once.
     """
     if agents.knows_gradient:
-        values, gradients = _local_parts(agents, positions)
-        return _defined(values.sum(axis=0), gradients.sum(axis=0))
+        value, gradient = (part.sum(axis=0) for part in _local_parts(agents, positions))
+        return *_defined(value, gradient), _is_undefined(value)
 
     def total(q):
         return agents.sum_over(lambda agent: agent.potential(q))
 
-    return _defined(*jax.vmap(jax.value_and_grad(total))(positions))
+    value, gradient = jax.vmap(jax.value_and_grad(total))(positions)
+    return *_defined(value, gradient), _is_undefined(value)
+
+
+def _split(total: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """Values, gradients and a count from the numbers of a sum at positions of this shape."""
+    parts = jnp.asarray(total[:-1]).reshape(shape[0], shape[1] + 1)
+    return *_defined(parts[:, 0], parts[:, 1:]), total[-1]
+
+
+def _is_undefined(value: Any) -> Any:
+    """Whether potentials are those of no density: NaN, or minus infinity."""
+    return jnp.isnan(value) | (value == -jnp.inf)
 
 
 def _defined(value: Any, gradient: Any) -> tuple[Any, Any]:

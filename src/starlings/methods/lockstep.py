@@ -86,6 +86,8 @@ class ChainState:
     """Positions (chain, dim) at the ends of the trajectories of this window."""
     is_warm: bool = False
     """Whether the warm-up is over."""
+    undefined: int = 0
+    """How often trajectories after the warm-up came to where a site's potential is undefined."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state as named arrays."""
@@ -109,7 +111,10 @@ class ChainState:
         return cls(phase("phase"), phase("beginning"), Settings(**plain), **numbers)
 
 
-_SAVED = ("iteration", "leapfrogs", "sums", "window", "in_window", "history", "is_warm")
+_SAVED = (
+    *("iteration", "leapfrogs", "sums", "undefined"),
+    *("window", "in_window", "history", "is_warm"),
+)
 """Fields of `ChainState` that are saved as they are."""
 
 
@@ -149,6 +154,8 @@ class LockStep:
                 number = min(wanted - state.leapfrogs, pause(state))
                 metric = jnp.asarray(state.settings.metric)
                 state.phase = self.chains.leapfrogs(number, state.phase, step, metric)
+                met = self.chains.met_undefined()
+                state.undefined += met if state.is_warm else 0
                 state.leapfrogs, state.sums = state.leapfrogs + number, state.sums + number
             found = ended(state.beginning, state.phase, self.keys, state.iteration)
             acceptance = np.asarray(found.acceptance)

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -55,8 +56,15 @@ BLOCK_BYTES, ACCELERATOR_BLOCK_BYTES = 2**22, 2**28
 """Bytes of one number for every row and candidate of a block, on a CPU and on other devices."""
 
 
-Batch = tuple[np.ndarray, np.ndarray]
-"""Points (candidate, dim), and the summed potential at each of them."""
+class Batch(NamedTuple):
+    """Candidates, and what the sum over the network says of them."""
+
+    points: np.ndarray
+    """z_s, (candidate, dim)."""
+    potentials: np.ndarray
+    """F(z_s), (candidate,)."""
+    undefined: int = 0
+    """How often the potential of a site was NaN, or minus infinity, at one of them."""
 
 
 @dataclass
@@ -76,10 +84,12 @@ class WeightedCandidates:
 
     log_densities: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     """log q(z_s) of the different proposals, (proposal, candidate)."""
+    undefined: list[int] = field(default_factory=list)
+    """How often potentials of sites were undefined, by batch."""
 
     def with_batch(self, proposal: Proposal, *parts: Batch) -> WeightedCandidates:
-        """These candidates and further batches from one proposal: points, and potentials there."""
-        points, potentials = (np.concatenate(column) for column in zip(*parts, strict=True))
+        """These candidates and further batches from one proposal."""
+        points, potentials = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         before, proposals = self.points.reshape(-1, points.shape[1]), self.proposals
         at_earlier = list(self.log_densities)
         if not any(proposal is each for each in proposals):
@@ -90,10 +100,11 @@ class WeightedCandidates:
         return WeightedCandidates(
             proposals,
             [*self.drawn_from, *[number] * len(parts)],
-            [*self.sizes, *(len(part) for part, _ in parts)],
+            [*self.sizes, *(len(part.points) for part in parts)],
             np.concatenate([before, points]),
             np.concatenate([self.potentials, potentials]),
             np.concatenate([at_earlier, at_new], axis=1),
+            [*self.undefined, *(part.undefined for part in parts)],
         )
 
     @property
@@ -111,6 +122,11 @@ class WeightedCandidates:
     def is_defined(self) -> bool:
         """Whether any candidate has a finite potential, hence a positive weight."""
         return bool(np.isfinite(self.potentials).any())
+
+    @property
+    def undefined_share(self) -> float:
+        """The share of the candidates at which the potential of a site is undefined, at most."""
+        return min(1.0, sum(self.undefined) / max(1, len(self.points)))
 
     @cached_property
     def _smoothed(self) -> tuple[np.ndarray, float]:
@@ -155,7 +171,11 @@ class WeightedCandidates:
         different = max(drawn_from, default=-1) + 1
         kept = self.points[:count], self.potentials[:count], self.log_densities[:different, :count]
         return WeightedCandidates(
-            self.proposals[:different], drawn_from, self.sizes[:number], *kept
+            self.proposals[:different],
+            drawn_from,
+            self.sizes[:number],
+            *kept,
+            self.undefined[:number],
         )
 
     @cached_property
@@ -185,23 +205,28 @@ class CandidateSums:
     num_rows: int
     """Rows of the local agents, by which candidates are divided into blocks."""
 
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """F at points (candidate, dim), by one sum over the network.
+    def at(self, points: np.ndarray) -> Batch:
+        """Candidates (candidate, dim) with F at each of them, by one sum over the network.
 
-        One further number, the mean of all coordinates, tells whether all sites have the same
-        candidates.
+        Two further numbers: how many potentials are undefined at a site, and the mean of all
+        coordinates, which tells whether all sites have the same candidates.
         """
-        own = potentials_at(self.agents, points, self.num_rows, block_bytes(self.agents))
+        own = self.own(points)
+        undefined = is_undefined(own).sum(axis=1, keepdims=True)
         own = self.gossip.bounded(_infinite_where_undefined(own))
         checksum = np.full((len(own), 1), points.mean())
-        total = self.gossip.sum(np.column_stack([own, checksum]), KIND)[0]
+        total = self.gossip.sum(np.column_stack([own, undefined, checksum]), KIND)[0]
         expected = self.gossip.network.size * points.mean()
         if not np.isclose(total[-1], expected, rtol=1e-9, atol=1e-9):
             raise CandidateError(
                 "the sites did not draw the same candidates: they must run the same versions of "
                 "starlings, NumPy and SciPy, with the same `seed`."
             )
-        return _infinite_where_undefined(total[:-1])
+        return Batch(points, _infinite_where_undefined(total[:-2]), round(total[-2]))
+
+    def own(self, points: np.ndarray) -> np.ndarray:
+        """The potential of every local agent at points, (agent, point)."""
+        return potentials_at(self.agents, points, self.num_rows, block_bytes(self.agents))
 
 
 def _pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -223,6 +248,11 @@ def _pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     if not k < LARGEST_K and log_largest <= np.log(EVEN) + log_count / 2:
         return plain, float(log_largest / log_count)  # (4)
     return (smoothed, float(k)) if np.isfinite(k) else (plain, np.inf)
+
+
+def is_undefined(potentials: np.ndarray) -> np.ndarray:
+    """Whether potentials are those of no density: NaN, or minus infinity."""
+    return np.isnan(potentials) | (potentials == -np.inf)
 
 
 def _infinite_where_undefined(potentials: np.ndarray) -> np.ndarray:

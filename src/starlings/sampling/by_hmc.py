@@ -22,6 +22,7 @@ from starlings.results.gather import Run
 from starlings.runtime.recording import Schedule
 from starlings.sampling.on_sums import Outcome, SumsRun
 from starlings.sampling.starts import mean_position
+from starlings.sampling.undefined import in_words, undefined_sites
 from starlings.system.interrupts import DeferredInterrupt
 
 ANYWHERE = 0.5
@@ -68,7 +69,11 @@ def run_hmc(run: SumsRun) -> Run:
         chains,
         SumTraffic.of(run.gossip, *np.array(made.sent).T),
         made.statistics(),
-        {"divergent_share": float(np.mean(made.divergent)), **_recorded(labels)},
+        {
+            "divergent_share": float(np.mean(made.divergent)),
+            "undefined_share": min(1.0, state.undefined / (chains * max(1, len(made.acceptance)))),
+            **_recorded(labels),
+        },
     )
     return run.finished(outcome)
 
@@ -87,9 +92,10 @@ def _first_state(run: SumsRun, chain: LockStep, labels: np.ndarray) -> ChainStat
     tried = normal if is_known else _anywhere(run) + ANYWHERE * normal
     potentials = np.asarray(chain.chains.at(jnp.asarray(tried))[0])
     if not np.isfinite(potentials).any():
+        sites = undefined_sites(run.request.network, chain.chains.own(jnp.asarray(tried)))
         raise TuningError(
             f"the log-posterior is not finite at any of {len(tried)} points at which chains were "
-            "to start; say with `initial` where it is."
+            f"to start; say with `initial` where it is.{in_words(sites)}"
         )
     starts = tried[_best_starts(potentials, normal, groups)][labels]
     step = lockstep.FIRST_STEP if is_known else lockstep.FIRST_STEP_ANYWHERE

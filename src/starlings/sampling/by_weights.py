@@ -15,14 +15,13 @@ from starlings.results.gather import Run
 from starlings.runtime.buckets import grouped
 from starlings.runtime.recording import Recording, Schedule
 from starlings.sampling.on_sums import Outcome, SumsRun
+from starlings.sampling.undefined import in_words, undefined_sites
 from starlings.system.interrupts import DeferredInterrupt
 
 
 def draw_candidates(run: SumsRun, is_worthwhile: Callable[[WeightedCandidates], bool]) -> None:
     """Draw batches until they suffice or are not worthwhile; every batch is saved."""
-    moved, network = run.problem, run.request.network
-    num_rows = int(moved.num_rows.sum())
-    sums = CandidateSums(grouped(moved.agents(network)), run.gossip, moved.dim, num_rows)
+    network, sums = run.request.network, _sums(run)
 
     def is_saved_and_worthwhile(found: WeightedCandidates) -> bool:
         run.candidates = found
@@ -49,6 +48,22 @@ def draw_candidates(run: SumsRun, is_worthwhile: Callable[[WeightedCandidates], 
         interrupts.raise_if_pending()
 
 
+def _sums(run: SumsRun) -> CandidateSums:
+    """Sums of potentials at candidates, in the coordinates of the run."""
+    moved = run.problem
+    agents = grouped(moved.agents(run.request.network))
+    return CandidateSums(agents, run.gossip, moved.dim, int(moved.num_rows.sum()))
+
+
+def _undefined_sites(run: SumsRun) -> list[str]:
+    """The sites that cannot evaluate some candidate, as far as this process may know."""
+    found = run.candidates
+    if not any(found.undefined):
+        return []
+    own = _sums(run).own(found.points[np.isinf(found.potentials)])
+    return undefined_sites(run.request.network, own)
+
+
 def require_weights(run: SumsRun) -> None:
     """Refuse candidates that cannot stand for the posterior."""
     found, wanted = run.candidates, run.request.wanted
@@ -58,7 +73,7 @@ def require_weights(run: SumsRun) -> None:
         raise CandidateError(
             f"none of {len(found.points):,} candidates around the mode has a weight: at each of "
             "them the potential of some site is infinite or undefined. Look for a log-likelihood "
-            "or a log-prior that is -inf or NaN near the mode."
+            f"or a log-prior that is -inf or NaN near the mode.{in_words(_undefined_sites(run))}"
         )
     if found.is_trusted:
         raise CandidateError(
@@ -98,6 +113,8 @@ def run_weights(run: SumsRun, method: str) -> Run:
             "effective_candidates": found.effective_number,
             "log_evidence": evidence + _log_determinant(run),
             "log_evidence_error": error,
+            "undefined_share": found.undefined_share,
+            "undefined_sites": _undefined_sites(run),
         },
     )
     return run.finished(outcome)

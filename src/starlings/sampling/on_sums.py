@@ -189,15 +189,19 @@ def _candidate_arrays(found: WeightedCandidates) -> dict[str, np.ndarray]:
         for name, value in asdict(proposal).items()
     }
     columns = {name: getattr(found, name) for name in ("points", "potentials", "log_densities")}
-    counts = {"sizes": np.array(found.sizes), "drawn_from": np.array(found.drawn_from)}
+    counts = {name: np.array(getattr(found, name)) for name in _BY_BATCH}
     return {**proposals, **columns, **counts}
+
+
+_BY_BATCH = ("sizes", "drawn_from", "undefined")
+"""Fields of candidates with a number for each batch."""
 
 
 def _restored_candidates(arrays: dict[str, np.ndarray]) -> WeightedCandidates:
     """The candidates of which these are the arrays."""
     if "sizes" not in arrays:
         return WeightedCandidates()
-    sizes, drawn_from = arrays["sizes"].tolist(), arrays["drawn_from"].tolist()
+    sizes, drawn_from, undefined = (arrays[name].tolist() for name in _BY_BATCH)
     proposals = [
         Proposal(
             arrays[f"proposal_{i}_centre"],
@@ -207,4 +211,4 @@ def _restored_candidates(arrays: dict[str, np.ndarray]) -> WeightedCandidates:
         for i in range(max(drawn_from) + 1)
     ]
     columns = (arrays[name] for name in ("points", "potentials", "log_densities"))
-    return WeightedCandidates(proposals, drawn_from, sizes, *columns)
+    return WeightedCandidates(proposals, drawn_from, sizes, *columns, undefined)

@@ -30,7 +30,7 @@ def is_confirmed(problem: Problem, tuning: Tuning, gossip: Gossip, seed: int) ->
     sums = CandidateSums(agents, gossip, moved.dim, int(moved.num_rows.sum()))
     proposal = Proposal.standard(moved.dim, is_diagonal)
     points = proposal.candidates(NUM_CANDIDATES, shared_words(seed, "confirmation", 1)[0])
-    found = WeightedCandidates().with_batch(proposal, (points, sums.at(points)))
+    found = WeightedCandidates().with_batch(proposal, sums.at(points))
     if not np.isfinite(found.potentials).any() or not found.pareto_k < LARGEST_K:
         return False
     weights = np.exp(found.smoothed_log_weights)

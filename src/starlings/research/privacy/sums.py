@@ -106,7 +106,7 @@ def sent_for_weights(
         found = weighted_candidates(
             sums, WeightedCandidates(), WANTED, seed, False, lambda found: False
         )
-    values = np.concatenate([sent[:, :-1] for sent in tap.numbers], axis=1)
+    values = np.concatenate([sent[:, :-2] for sent in tap.numbers], axis=1)
     return Sent(centre + found.points @ scale.T, values)
 
 
@@ -124,7 +124,7 @@ def sent_in_leapfrogs(
             phase = chains.leapfrogs(1, phase, STEP, jnp.ones(problem.dim))
             points.append(phase.position)
     numbers = np.concatenate(
-        [sent.reshape(network.size, CHAINS, -1) for sent in tap.numbers], axis=1
+        [sent[:, :-1].reshape(network.size, CHAINS, -1) for sent in tap.numbers], axis=1
     )
     gradients = np.linalg.solve(scale.T, numbers[..., 1:, None])[..., 0]
     return Sent(centre + np.concatenate(points) @ scale.T, numbers[..., 0], gradients)
