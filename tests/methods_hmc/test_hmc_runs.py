@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import starlings as st
-from starlings.errors import InterruptedWarning, TuningError
+from starlings.errors import InterruptedWarning, PosteriorWarning, TuningError
 from starlings.methods.hmc import SummedChains
 from starlings.results.result import Result
 from starlings.sampling.by_hmc import FEWEST_DRAWS
@@ -380,3 +380,16 @@ def test_initial_values_move_the_starts_where_there_is_no_mode():
     assert not np.isin(moved.posterior["y"], plain.posterior["y"]).any()
     for result in (plain, moved):
         assert abs(result.posterior["y"].values.mean()) < 0.3
+
+
+def test_a_run_that_ends_before_its_number_of_draws_says_so(monkeypatch):
+    """Here after one attempt; and a run that has them says how many."""
+    enough = run(chains=None, draws=100)
+    assert enough.attrs["effective_draws"] >= enough.attrs["wanted_draws"] == 400
+    assert "Fewer than asked for" not in str(enough.check())
+    monkeypatch.setattr("starlings.sampling.by_hmc.LONGEST", 1)
+    how = {"network": st.Network.path(8), "chains": None, "draws": 700}
+    with pytest.warns(PosteriorWarning, match=r"Fewer than asked for: .* where 2,800 were asked"):
+        short = run(eight_schools(), **how, check=True)
+    assert 0 < short.attrs["effective_draws"] < short.attrs["wanted_draws"] == 2800
+    assert "effective_draws" not in run(draws=2).attrs  # nobody asked for a number of them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -103,6 +104,57 @@ def test_each_fault_is_named(draws, evidence, text):
     assert not answer.ok
     assert any(text in problem for problem in answer.problems), answer.problems
     assert text in str(answer)
+
+
+ADVICE = {
+    "weights": ("Ask for more `draws`, or take method='hmc'.",) * 2,
+    "weights-metropolis": ("Ask for more `draws`, or take method='hmc'.",) * 2,
+    "hmc": (
+        "Ask for more `draws`, or write the model in other coordinates: a hierarchical one in its "
+        "other form (centred or non-centred).",
+        "Ask for more `draws`, or write the model in other coordinates.",
+    ),
+    "half-noise": (
+        "Run longer, with more `burn_in`, or with longer steps (a smaller `rho`).",
+        "Ask for more `draws` or a larger `thin`.",
+    ),
+}
+"""What to do about chains that differ, and about too few effective draws, by the method."""
+
+
+@pytest.mark.parametrize("method", ADVICE)
+def test_advice_is_that_of_the_method(method):
+    """No method on sums has a burn-in, a thinning or a penalty."""
+    result = result_of(normal_draws(drift=2.0), method=method)
+    differs, short = ADVICE[method]
+    text = str(result.check())
+    assert re.search(rf"Not converged: R-hat of .* is [\d.]+\. {re.escape(differs)}\n", text)
+    assert re.search(rf"which is too few for quantiles\. {re.escape(short)}(\n|$)", text)
+    biased = str(result_of(normal_draws(shift=1.0), method=method).check(exact_reference()))
+    assert "Wrong law:" in biased
+    words = ("thin", "burn_in", "rho", "smaller step")
+    lines = [line for line in f"{text}\n{biased}".splitlines() if not line.startswith("The agents")]
+    said = [word for word in words for line in lines if word in line]
+    assert bool(said) == (method == "half-noise")
+
+
+def test_a_run_that_gave_up_before_its_number_of_draws_says_so():
+    notes = {"method": "hmc", "wanted_draws": 4000}
+    text = str(result_of(normal_draws(), **notes, effective_draws=1234.5).check())
+    assert "with 1,234 effective draws, where 4,000 were asked for: its chains move too s" in text
+    assert "write the model in other coordinates" in text
+    assert result_of(normal_draws(), **notes, effective_draws=4000.5).check().ok
+    assert result_of(normal_draws(), method="hmc").check().ok
+
+
+def test_undefined_potentials_are_a_problem_with_the_sites_if_they_are_known():
+    for notes, where in (
+        ({"pareto_k": 0.1, "undefined_sites": '["b", "c"]'}, "candidates .* of site 'b', site 'c'"),
+        ({"divergent_share": 0.0}, "trajectories of HMC .* of some site"),
+    ):
+        text = str(result_of(normal_draws(), **notes, undefined_share=0.031).check())
+        assert re.search(rf"Cut off: for 3.1 % of the {where} is NaN", text)
+        assert result_of(normal_draws(), **notes, undefined_share=0.0).check().ok
 
 
 def test_the_worst_agent_is_named():

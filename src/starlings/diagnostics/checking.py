@@ -12,11 +12,12 @@ import pandas as pd
 import xarray as xr
 
 from starlings.diagnostics.draws import as_half_chains
+from starlings.diagnostics.limits import WARNING_LIMITS
 from starlings.diagnostics.nested_rhat import recorded_superchains, rhat_name
 from starlings.diagnostics.reference import compare, sliced_w2
 from starlings.diagnostics.statistics import diagnostics_table
 from starlings.diagnostics.stein import Stein
-from starlings.diagnostics.verdict import WARNING_LIMITS, Check
+from starlings.diagnostics.verdict import Check
 from starlings.errors import PosteriorWarning
 
 MIN_DRAWS_TO_WARN = 100
@@ -54,6 +55,9 @@ def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
         "pareto_k": attrs.get("pareto_k"),
         "divergent_share": attrs.get("divergent_share"),
         "undefined_share": attrs.get("undefined_share"),
+        "method": attrs.get("method"),
+        "wanted_draws": attrs.get("wanted_draws"),
+        "found_draws": attrs.get("effective_draws"),
         "undefined_sites": tuple(json.loads(attrs.get("undefined_sites", "[]"))),
     }
 

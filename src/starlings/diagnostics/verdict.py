@@ -16,38 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from starlings.diagnostics.limits import LIMITS, Limits
+from starlings.diagnostics.remedies import if_biased, if_not_converged, if_short
 from starlings.diagnostics.stein import Stein
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The values beyond which a number counts as a problem."""
-
-    rhat: float = 1.01
-    """Largest R-hat of an entry at any agent."""
-    effective_draws: float = 400
-    """Smallest effective sample size, of the bulk or of the tails, of an entry at any agent."""
-    mean_range: float = 0.1
-    """Largest difference between the means of two agents, in posterior sd."""
-    disagreement: float = 0.2
-    """Largest root mean square distance of the agents from their average, in posterior sd. Agents
-    that scatter by 0.2 around draws of the right law have 4 % too much variance."""
-    sd_ratio: float = 1.2
-    """Largest ratio of the standard deviations of two agents."""
-    w2: float = 0.1
-    """Largest W2 distance from the right law, in posterior sd."""
-    pareto_k: float = 0.5
-    """Pareto k-hat of importance weights from which on their variance is infinite."""
-    divergent_share: float = 0.02
-    """Largest share of the trajectories of HMC that diverge."""
-    undefined_share: float = 0.0
-    """Largest share of candidates, or of trajectories, at which a site's potential is NaN."""
-
-
-WARNING_LIMITS = Limits(
-    rhat=1.05, effective_draws=100, mean_range=0.25, disagreement=0.25, sd_ratio=1.5
-)
-"""The wider limits beyond which `sample` warns without being asked."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +36,7 @@ class Check:
     """One row for each agent (see `reference.sliced_w2`); None without a reference."""
     stein: Stein | None = None
     """Stein's identities of these draws; None if `sample` did not test them."""
-    limits: Limits = Limits()
+    limits: Limits = LIMITS
     """The values beyond which a number counts as a problem."""
     interrupted: str | None = None
     """How far an interrupted run came, such as "after 312 of 1000 draws"; None otherwise."""
@@ -79,6 +50,12 @@ class Check:
     """The share of candidates or trajectories that came to where a site's potential is NaN."""
     undefined_sites: tuple[str, ...] = ()
     """The sites with such potentials, if it is known."""
+    method: str | None = None
+    """The method that made the draws, on which advice depends; None if it is not known."""
+    wanted_draws: float | None = None
+    """Effective draws that a run by HMC was to have; None where their number was not its goal."""
+    found_draws: float | None = None
+    """Effective draws that it had in the end."""
     rhat_name: str = "R-hat"
     """What the column `rhat` of the table is: "R-hat" or "nested R-hat"."""
 
@@ -89,6 +66,7 @@ class Check:
             self._completeness,
             self._convergence,
             self._length,
+            self._shortfall,
             self._means,
             self._scatter,
             self._spreads,
@@ -192,8 +170,8 @@ class Check:
         if rhat.max() <= self.limits.rhat:
             return ""
         return (
-            f"Not converged: {self.rhat_name} of {self._worst('rhat')} is {rhat.max():.3f}. Run "
-            "longer, with more `burn_in`, or with longer steps (a smaller `rho`)."
+            f"Not converged: {self.rhat_name} of {self._worst('rhat')} is {rhat.max():.3f}. "
+            f"{if_not_converged(self.method)}"
         )
 
     def _length(self) -> str:
@@ -201,8 +179,16 @@ class Check:
             return ""
         return (
             f"Too short: only {self.table['ess'].min():.0f} effective draws of "
-            f"{self._worst('ess', -1)}, which is too few for quantiles. Ask for more "
-            "`draws` or a larger `thin`."
+            f"{self._worst('ess', -1)}, which is too few for quantiles. {if_short(self.method)}"
+        )
+
+    def _shortfall(self) -> str:
+        wanted, found = self.wanted_draws, self.found_draws
+        if wanted is None or found is None or found >= wanted:
+            return ""
+        return (
+            f"Fewer than asked for: the run was ended with {found:,.0f} effective draws, where "
+            f"{wanted:,.0f} were asked for: its chains move too slowly. {if_short(self.method)}"
         )
 
     def _worst(self, column: str, sign: int = 1) -> str:
@@ -282,12 +268,10 @@ class Check:
         if share is None or share <= self.limits.undefined_share:
             return ""
         what = "candidates" if self.pareto_k is not None else "trajectories of HMC"
-        listed = ", ".join(map(repr, self.undefined_sites))
-        whose = f"site {listed}" if listed else "some site"
-        whose = whose.replace("site", "sites", 1) if len(self.undefined_sites) > 1 else whose
+        where = ", ".join(f"site {name!r}" for name in self.undefined_sites) or "some site"
         return (
             f"Cut off: for {100 * share:.2g} % of the {what} the log-likelihood or the log-prior "
-            f"of {whose} is NaN. The posterior is taken to be zero there, which may be wrong. Let "
+            f"of {where} is NaN. The posterior is taken to be zero there, which may be wrong. Let "
             "the model be -inf where its density is zero, and finite elsewhere."
         )
 
@@ -299,8 +283,7 @@ class Check:
         return (
             f"Wrong law: {worst['parameter']} at agent {worst['agent']} is {worst['w2']:.2f} sd "
             f"from the reference; its mean is off by {worst['mean_error']:.2f} sd, and its sd is "
-            f"{worst['sd_ratio']:.2f} of the reference's. Take a smaller step, or more draws if "
-            "the chains are short."
+            f"{worst['sd_ratio']:.2f} of the reference's. {if_biased(self.method)}"
         )
 
     def _joint(self) -> str:
@@ -312,5 +295,5 @@ class Check:
         return (
             f"Wrong joint law: a combination of the parameters at agent {worst.name} is "
             f"{worst['largest']:.2f} sd from the reference, where {worst['floor_largest']:.2f} "
-            "could be chance. Take a smaller step."
+            f"could be chance. {if_biased(self.method)}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -73,6 +74,7 @@ def run_hmc(run: SumsRun) -> Run:
             "divergent_share": float(np.mean(made.divergent)),
             "undefined_share": min(1.0, state.undefined / (chains * max(1, len(made.acceptance)))),
             **_recorded(labels),
+            **made.reached(),
         },
     )
     return run.finished(outcome)
@@ -135,6 +137,8 @@ class _Draws:
     """Draws of each chain that are wanted, as far as is known yet."""
     saved_at: int = 0
     """Leapfrogs at which the run was last saved."""
+    effective: float | None = None
+    """Effective draws of all chains, when they were last counted."""
 
     @property
     def count(self) -> int:
@@ -148,6 +152,12 @@ class _Draws:
             "diverging": np.array(self.divergent),
             "lp": -np.array(self.potential),
         }
+
+    def reached(self) -> dict[str, Any]:
+        """Effective draws that were wanted and found, if their number ends a run that is over."""
+        if self.effective is None or self.count < self.target:
+            return {}
+        return {"wanted_draws": self.run.request.wanted, "effective_draws": self.effective}
 
     def warm_up(self, state: ChainState) -> None:
         """Trajectories until the warm-up is over; Ctrl-C ends the run, which can be resumed."""
@@ -231,7 +241,7 @@ class _Draws:
         if self.count < least:
             return least
         draws = np.moveaxis(self.run.recording.joined().position[:, :, 0], 0, 1)
-        effective = least_effective_draws(self.run.unscaled(draws))
+        effective = self.effective = float(least_effective_draws(self.run.unscaled(draws)))
         needed = math.ceil(ESS_MARGIN * self.count * request.wanted / max(effective, 1.0))
         is_enough = effective >= request.wanted or self.count >= LONGEST * least
         return self.count if is_enough else min(needed, 3 * self.count, LONGEST * least)
