@@ -332,6 +332,48 @@ def test_what_cannot_be_compared_is_refused():
         st.compare_loo(network, {"one": pair["one"]})
 
 
+def columns_of(**sites):
+    """A result whose model has columns with these checksums, by site."""
+    evidence = {"log_evidence": -1.0, "log_evidence_error": 0.1}
+    return result_of({"m": np.zeros((1, 1, 1))}, ["0"], **evidence, model={"columns": sites})
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        ({"a": {"x": 9, "y": 2}}, True),  # other covariates
+        ({"a": {"x": 1, "y": 9}}, False),
+        ({"a": {"x": 9, "y": 9}}, False),
+        ({"a": {"x": 1, "z": 9}}, True),  # a model of another kind, of the same covariates
+        ({"a": {"x": 9, "z": 2}}, False),
+        ({"a": {"z": 9}}, True),  # nothing to compare
+        ({"b": {"x": 9, "y": 9}}, True),
+        ({}, True),  # messages were masked
+    ],
+)
+def test_models_of_other_outcomes_are_refused(other, is_same):
+    models = {"one": columns_of(a={"x": 1, "y": 2}), "two": columns_of(**other)}
+    if is_same:
+        assert len(st.compare_models(models)) == 2
+        return
+    with pytest.raises(ValueError, match=r"the outcomes of 'one' and 'two' differ at site 'a'"):
+        st.compare_models(models)
+
+
+def test_as_many_rows_with_other_outcomes_are_other_rows():
+    X, y, sites = logistic_rows()
+    network = st.Network.ring(len(set(sites)))
+
+    def result(X, y):
+        problem = st.models.linear_regression(X, y, sites, noise_std=1.0)
+        return st.sample(problem, network, method="weights", draws=25, check=False)
+
+    one, fewer, moved = result(X, y), result(X[:, :2], y), result(X, y + 5.0)
+    assert list(st.compare_models({"one": one, "fewer": fewer}).index)
+    with pytest.raises(ValueError, match="must be of the same rows, and the outcomes of"):
+        st.compare_models({"one": one, "moved": moved})
+
+
 def test_draws_of_another_problem_are_refused():
     problem, network = mean_problem(), st.Network.path(4)
     with pytest.raises(ValueError, match=r"agents \['a', 'b'\] and no 'c'"):

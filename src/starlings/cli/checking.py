@@ -105,6 +105,9 @@ def compare_models(
 
     Printed are log-evidence and its error, the log Bayes factor against the best
     model, and the probability of each model if all are equally probable beforehand.
+
+    Files of other rows are refused, by checksums of the outcomes. Runs with --privacy totals record
+    none: there only you know that the rows are the same.
     """
     from rich.console import Console
     from rich.table import Table

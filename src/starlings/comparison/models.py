@@ -22,6 +22,11 @@ from starlings.comparison.loo import Loo
 from starlings.results.evidence import Evidence
 from starlings.results.result import Result
 
+Columns = Mapping[str, Mapping[str, int]]
+"""Checksums of columns by name, for every site."""
+OUTCOME = "y"
+"""The column of the outcomes, in the models of this library."""
+
 
 def compare_models(models: Mapping[str, Result | Loo]) -> pd.DataFrame:
     """Compare models of the same rows, by results with a log-evidence or by `Loo` objects.
@@ -32,6 +37,11 @@ def compare_models(models: Mapping[str, Result | Loo]) -> pd.DataFrame:
     all are equally probable before the data. For `Loo` objects they are `elpd`, `se`, `p_loo`,
     `difference` to the best model, and `unreliable_rows`. The standard error of a difference needs
     the terms of every row, which stay at the sites: `starlings.compare_loo` computes it.
+
+    Results of other rows are refused: by the numbers of rows, and by checksums of the outcomes (the
+    column `y`, or else any column that the models share) at every site. Results with
+    privacy="totals" have no checksums, and say nothing of the rows of a site: whether their models
+    are of the same rows is for you to know.
 
     Args:
         models: results by `sample(..., method="weights")`, or what `starlings.loo` returned, by the
@@ -46,6 +56,7 @@ def compare_models(models: Mapping[str, Result | Loo]) -> pd.DataFrame:
     """
     kind = _common_kind(models)
     _check_row_counts({name: _num_rows(model) for name, model in models.items()})
+    _check_outcomes({name: _columns(model) for name, model in models.items()})
     return _by_evidence(models) if kind is Result else _by_loo(models)
 
 
@@ -102,6 +113,31 @@ def _num_rows(model: Any) -> int | None:
         return model.num_rows
     rows = json.loads(model.attrs.get("model", "{}")).get("rows")
     return None if rows is None else sum(rows.values())
+
+
+def _columns(model: Any) -> Columns:
+    """Return the checksums of the columns of every site; none if a result does not say."""
+    if isinstance(model, Loo):
+        return {}
+    return json.loads(model.attrs.get("model", "{}")).get("columns", {})
+
+
+def _check_outcomes(models: Mapping[str, Columns]) -> None:
+    """Refuse models of which the outcomes of a site differ."""
+    (first, reference), *others = models.items()
+    for name, columns in others:
+        for site in columns.keys() & reference.keys():
+            if not _have_outcome_in_common(columns[site], reference[site]):
+                raise ValueError(
+                    f"`models` must be of the same rows, and the outcomes of {first!r} and "
+                    f"{name!r} differ at site {site!r}."
+                )
+
+
+def _have_outcome_in_common(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Return whether outcomes are equal; if nobody knows which column they are, whether any is."""
+    shared = {OUTCOME} & one.keys() & other.keys() or one.keys() & other.keys()
+    return not shared or any(one[column] == other[column] for column in shared)
 
 
 def _check_row_counts(counts: Mapping[str, int | None]) -> None:

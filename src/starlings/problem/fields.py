@@ -85,6 +85,10 @@ class ProblemFields:
         if with_rows:
             found["rows"] = {site: count_rows(shard) for site, shard in self.shards.items()}
             found["digests"] = {site: digest(shard) for site, shard in self.shards.items()}
+            found["columns"] = {
+                site: {name: digest({name: column}) for name, column in shard.items()}
+                for site, shard in self.shards.items()
+            }
         return found
 
     def constrain(self, z: Any) -> dict[str, np.ndarray]:
