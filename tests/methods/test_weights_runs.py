@@ -24,6 +24,7 @@ from starlings.methods.weights import CandidateSums
 from starlings.network.gossip import Gossip
 from starlings.sampling import choice
 from starlings.sampling.undefined import in_words, undefined_sites
+from starlings.tuning.tuner import coordinates_at_mode
 from tests.mpi import mpi, needs_mpi
 from tests.problems import irregular_graph, logistic_rows, unequal_poisson_problem
 from tests.quick import quick_cases
@@ -425,7 +426,8 @@ def test_an_interrupted_run_goes_on_to_the_same_draws(tmp_path, monkeypatch, bat
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
         interrupt_at(patch, batch)
-        with pytest.raises(KeyboardInterrupt):
+        words = r"before the first draw. What was done is saved in .*run: go on .*`resume=True`"
+        with pytest.raises(KeyboardInterrupt, match=words):
             run(problem, network, checkpoint=folder)
     calls = interrupt_at(monkeypatch, None)
     resumed = run(problem, network, checkpoint=folder, resume=True)
@@ -433,6 +435,50 @@ def test_an_interrupted_run_goes_on_to_the_same_draws(tmp_path, monkeypatch, bat
     np.testing.assert_array_equal(draws_of(resumed), draws_of(whole))
     for name in ("network_rounds", "bytes_sent", "pareto_k", "log_evidence", "newton_iterations"):
         assert resumed.attrs[name] == whole.attrs[name]
+
+
+@pytest.mark.parametrize("method", ["auto", "weights", "hmc", "dadmms"])
+def test_an_interrupt_before_the_first_draw_says_how_to_go_on(tmp_path, monkeypatch, method):
+    """The mode is saved once it is found, and is not looked for again."""
+    problem, network, folder = shared_out(log_gamma), st.Network.path(3), tmp_path / "run"
+    how = {"method": method, "draws": 25, "check": False}
+    located = []
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    def noted(*arguments):
+        located.append(None)
+        return coordinates_at_mode(*arguments)
+
+    monkeypatch.setattr("starlings.sampling.on_sums.coordinates_at_mode", noted)
+    with monkeypatch.context() as patch:
+        patch.setattr("starlings.sampling.by_weights.weighted_candidates", stop)
+        patch.setattr("starlings.sampling.choice.run_hmc", stop)
+        patch.setattr("starlings.sampling.tuned.run_rounds", stop)
+        with pytest.raises(KeyboardInterrupt, match=r"nothing is saved. A run with `output` or"):
+            run(problem, network, **how)
+        located.clear()
+        with pytest.raises(KeyboardInterrupt, match=r"is saved in .*run: go on .*`resume=True`"):
+            run(problem, network, **how, checkpoint=folder)
+    assert len(located) == (method != "dadmms")
+    with monkeypatch.context() as patch:
+        patch.setattr("starlings.sampling.tuned.tune", stop)
+        resumed = run(problem, network, **how, checkpoint=folder, resume=True)
+    assert len(located) == (method != "dadmms")
+    whole = run(problem, network, **how)
+    np.testing.assert_array_equal(draws_of(resumed), draws_of(whole))
+    assert resumed.attrs["network_rounds"] == whole.attrs["network_rounds"]
+
+
+def test_an_interrupt_before_anything_is_saved_says_so(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("starlings.sampling.on_sums.coordinates_at_mode", stop)
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt, match=r"before anything was saved in .*run; begin again"):
+        run(shared_out(log_gamma), st.Network.path(3), checkpoint=folder)
 
 
 def test_a_finished_run_is_resumed_with_more_draws(tmp_path, problem, network):

@@ -155,8 +155,9 @@ def _errors_in_one_line() -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort, BrokenPipeError):  # typer ends the process for these
         raise
-    except KeyboardInterrupt:
-        _print_line("Interrupted.", "red")
+    except KeyboardInterrupt as stopped:
+        text = str(stopped)
+        _print_line(f"{text[:1].upper()}{text[1:]}" if text else "Interrupted.", "red")
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         if os.environ.get("STARLINGS_DEBUG"):

@@ -85,7 +85,7 @@ class CheckpointFolder:
 
     def has_run(self) -> bool:
         """Return whether there is a run that can be resumed."""
-        if not self.path.is_dir() or not self.states():
+        if not self.path.is_dir() or not (self.states() or self.tuning_files()):
             return False
         if not (self.path / "run.json").is_file():
             raise CheckpointError(

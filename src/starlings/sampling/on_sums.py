@@ -102,6 +102,7 @@ class SumsRun:
         with self.progress.spinner("tuning: mode and scale of the posterior"):
             found, self.newton_iterations = coordinates_at_mode(problem, self.gossip, start)
         self.coordinates, self.is_located = found, True
+        self.save()
 
     def locate_if_possible(self) -> None:
         """Find the mode, if there is one."""
@@ -109,6 +110,7 @@ class SumsRun:
             self.locate()
         except NoModeError:
             self.is_located = True
+            self.save()
 
     def record(self, positions: np.ndarray) -> None:
         """Record positions (draw, chain, dim) as the draws of every local agent."""
@@ -210,5 +212,5 @@ def _restored_candidates(arrays: dict[str, np.ndarray]) -> WeightedCandidates:
         )
         for i in range(max(drawn_from) + 1)
     ]
-    columns = (arrays[name] for name in ("points", "potentials", "log_densities"))
-    return WeightedCandidates(proposals, drawn_from, sizes, *columns, undefined)
+    columns = {name: arrays[name] for name in ("points", "potentials", "log_densities")}
+    return WeightedCandidates(proposals, drawn_from, sizes, **columns, undefined=undefined)

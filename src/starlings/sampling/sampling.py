@@ -12,6 +12,7 @@ from starlings.problem import Problem
 from starlings.results.gather import Run
 from starlings.results.outputs import RunFiles
 from starlings.results.result import Result
+from starlings.runtime.checkpoint import Checkpoint
 from starlings.samplers import Sampler
 from starlings.sampling.choice import choice_of
 from starlings.sampling.destination import CHECKPOINT_EVERY, Destination
@@ -76,7 +77,8 @@ def sample(
             every ten seconds. By default only on a terminal.
         check: diagnose the draws afterwards, and warn if they should not be trusted: not
             converged, too few, agents that disagree, or draws from another distribution.
-            Convergence is not judged below 100 draws in each chain.
+            Convergence is not judged below 100 draws in each chain, unless the run has many short
+            chains in groups that start at one point each, which nested R-hat judges.
         privacy: "totals" masks all messages, so that nobody learns anything but totals over all
             sites (or, for samplers that run in rounds, over the neighbours of a site), and obeys
             the guard rails of the sites; draws change by rounding only. "none" sends numbers as
@@ -94,7 +96,8 @@ def sample(
             interrupted is replaced.
 
     Ctrl-C ends the run early and returns the draws so far, with an attribute `interrupted` that
-    says how many. No two runs may have the same output or checkpoint at once.
+    says how many. Before the first draw it raises KeyboardInterrupt, which says whether the run can
+    be resumed. No two runs may have the same output or checkpoint at once.
 
     On a network that is distributed over several processes (see `starlings.runtime.mpi`) all of
     them must call this, each with the problem of its local sites; process 0 gets the result, and
@@ -108,13 +111,29 @@ def sample(
     destination, shown = Destination(files, checkpoint_every), Progress(progress)
     with destination.reserved(request, shown) as store:
         shown.print_status(request.announcement())
-        run = choice.run(request, store, shown)
+        try:
+            run = choice.run(request, store, shown)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_how_to_go_on(store)) from None
         result = destination.collected(run, store)
     if run.interrupted is not None:
         warnings.warn(_interruption(run), InterruptedWarning, stacklevel=2)
     if check and result is not None:
         run.warn_if_untrustworthy(result, stacklevel=3)
     return result  # type: ignore[return-value]
+
+
+def _how_to_go_on(store: Checkpoint | None) -> str:
+    """What an interrupt before the first draw says."""
+    begun = "interrupted before the first draw"
+    if store is None:
+        return f"{begun}; nothing is saved. A run with `output` or `checkpoint` can be resumed."
+    if not store.files.has_run():
+        return f"{begun}, and before anything was saved in {store.folder}; begin again."
+    return (
+        f"{begun}. What was done is saved in {store.folder}: go on with the same command and "
+        "`--resume` (in Python `resume=True`)."
+    )
 
 
 def _interruption(run: Run) -> str:

@@ -15,8 +15,8 @@ def undefined_sites(network: Network, own: np.ndarray) -> list[str]:
     """
     if network.secrecy is not None and len(network.local) > 1:
         return []
-    is_bad = is_undefined(own).any(axis=1)
-    return [name for name, bad in zip(network.local_names, is_bad, strict=True) if bad]
+    pairs = zip(network.local_names, own, strict=True)
+    return [name for name, potentials in pairs if is_undefined(potentials).any()]
 
 
 def in_words(sites: list[str]) -> str:
