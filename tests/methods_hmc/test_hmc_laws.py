@@ -323,8 +323,9 @@ class SeedsByQuadrature:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_seeds_are_sampled_by_hmc_as_by_quadrature(seed):
     """The mode has tau = 10,500, and the posterior tau = 13: chains have a long way to go."""
-    result = run(seeds_problem(), method="auto", seed=seed)
+    result = run(seeds_problem(), method="auto", seed=seed, check=False)
     assert result.attrs["method"] == "hmc"
+    assert result.attrs["effective_draws"] > 800  # it is ended before the 4,000 that it aims at
     alpha, b, tau = (at_one_agent(result, name) for name in ("alpha", "b", "tau"))
     draws = np.concatenate([alpha, b, np.log(tau)], axis=2).reshape(-1, 26)
     assert SeedsByQuadrature().w2(draws).max() < 0.1

@@ -109,7 +109,7 @@ def test_candidates_and_a_short_pilot_leave_gaussian_coordinates_and_are_counted
     assert sent.rounds - before.rounds == rounds + depth * (2 * sums + floods + 2 * largest)
     run, per_sum, per_max = rounds * chains * links, upwards + links, 2 * depth * links
     assert sent.messages - before.messages == run + sums * per_sum + links + per_max
-    summed = (NUM_CANDIDATES + 1) + CURVATURE_POINTS * dim
+    summed = (NUM_CANDIDATES + 2) + CURVATURE_POINTS * dim
     flooded = 1 + dim + dim**2 + CURVATURE_POINTS * dim
     floats = run * dim + per_sum * summed + links * flooded + per_max
     assert sent.floats - before.floats == floats

@@ -91,7 +91,7 @@ class ChainState:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state as named arrays."""
-        named = {name: np.array(getattr(self, name)) for name in _SAVED}
+        named = {name: np.array(getattr(self, name)) for name in _KEPT}
         for name in ("phase", "beginning"):
             pairs = zip(Phase._fields, getattr(self, name), strict=True)
             named |= {f"{name}_{key}": np.asarray(value) for key, value in pairs}
@@ -106,15 +106,12 @@ class ChainState:
 
         found = {k.removeprefix("settings_"): v for k, v in named.items() if k[:9] == "settings_"}
         plain: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in found.items()}
-        numbers: dict[str, Any] = {name: named[name].tolist() for name in _SAVED}
+        numbers: dict[str, Any] = {name: named[name].tolist() for name in _KEPT}
         numbers["history"] = list(named["history"])
         return cls(phase("phase"), phase("beginning"), Settings(**plain), **numbers)
 
 
-_SAVED = (
-    *("iteration", "leapfrogs", "sums", "undefined"),
-    *("window", "in_window", "history", "is_warm"),
-)
+_KEPT = ("iteration", "leapfrogs", "sums", "undefined", "window", "in_window", "history", "is_warm")
 """Fields of `ChainState` that are saved as they are."""
 
 
@@ -154,8 +151,7 @@ class LockStep:
                 number = min(wanted - state.leapfrogs, pause(state))
                 metric = jnp.asarray(state.settings.metric)
                 state.phase = self.chains.leapfrogs(number, state.phase, step, metric)
-                met = self.chains.met_undefined()
-                state.undefined += met if state.is_warm else 0
+                state.undefined += self.chains.met_undefined() * state.is_warm
                 state.leapfrogs, state.sums = state.leapfrogs + number, state.sums + number
             found = ended(state.beginning, state.phase, self.keys, state.iteration)
             acceptance = np.asarray(found.acceptance)
