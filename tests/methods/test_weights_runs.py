@@ -18,7 +18,13 @@ from scipy import integrate
 import starlings as st
 from starlings.calibration import calibrate
 from starlings.calibration.replications import BySums
-from starlings.errors import CandidateError, DivergenceError, PosteriorWarning, in_one_line
+from starlings.errors import (
+    CandidateError,
+    DivergenceError,
+    PosteriorWarning,
+    TuningError,
+    in_one_line,
+)
 from starlings.methods import batches, weights
 from starlings.methods.weights import CandidateSums
 from starlings.network.gossip import Gossip
@@ -309,6 +315,18 @@ def test_a_site_whose_potential_is_undefined_is_named():
     with pytest.warns(PosteriorWarning, match=words):
         found = run(problem, network, method="hmc")
     assert found.attrs["undefined_share"] > 0.05
+
+
+def all_undefined(p, row):
+    """N(0, 1), and NaN everywhere at one site."""
+    return jnp.where(row["is_cut"] == 1, jnp.nan, -0.5 * p["x"] ** 2 * row["share"])
+
+
+@pytest.mark.parametrize("method", ["auto", "weights", "hmc"])
+def test_a_site_that_is_undefined_everywhere_is_named(method):
+    problem = shared_out(all_undefined, is_cut=[0, 1, 0])
+    with pytest.raises(TuningError, match=r"is not finite .* The rows of site '1' give NaN there"):
+        run(problem, st.Network.path(3), method=method)
 
 
 def test_nothing_is_said_of_a_site_where_messages_are_masked():

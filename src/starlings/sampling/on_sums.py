@@ -13,6 +13,7 @@ import numpy as np
 
 from starlings.errors import NoModeError
 from starlings.methods.cards import SumTraffic
+from starlings.methods.hmc import SummedChains
 from starlings.methods.proposal import Proposal
 from starlings.methods.weights import WeightedCandidates
 from starlings.network.gossip import Gossip, Ledger
@@ -24,6 +25,8 @@ from starlings.runtime.recording import Record, Recording, Schedule
 from starlings.sampling.private import privacy_of
 from starlings.sampling.request import Request
 from starlings.sampling.starts import mean_position
+from starlings.sampling.undefined import in_words, undefined_sites
+from starlings.solvers.pooled.mode import default_starts
 from starlings.system.progress import Progress
 from starlings.tuning.tuner import Coordinates, coordinates_at_mode
 
@@ -100,9 +103,19 @@ class SumsRun:
         problem, start = self.request.problem, self.request.start
         start = None if start is None else mean_position(problem, start)
         with self.progress.spinner("tuning: mode and scale of the posterior"):
-            found, self.newton_iterations = coordinates_at_mode(problem, self.gossip, start)
+            try:
+                found, self.newton_iterations = coordinates_at_mode(problem, self.gossip, start)
+            except NoModeError as error:
+                raise NoModeError(f"{error}{self._undefined_at(start)}") from None
         self.coordinates, self.is_located = found, True
         self.save()
+
+    def _undefined_at(self, start: np.ndarray | None) -> str:
+        """Which sites give NaN where the search for the mode begins, in words."""
+        problem, network = self.request.problem, self.request.network
+        start = default_starts(problem.dim)[0] if start is None else start
+        sums = SummedChains.of(problem, self.gossip)
+        return in_words(undefined_sites(network, sums.own(start[None])))
 
     def locate_if_possible(self) -> None:
         """Find the mode, if there is one."""
