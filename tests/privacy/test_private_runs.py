@@ -21,9 +21,8 @@ from starlings.network.gossip import Gossip
 from starlings.privacy.guard_rails import VARIABLE, GuardRails
 from starlings.privacy.masks import Masks
 from starlings.privacy.secrecy import Secrecy
-from starlings.results.disclosed import CONSEQUENCES
+from starlings.results.disclosed import CONSEQUENCES, MESSAGES, RESULT
 from starlings.runtime.maskable import is_maskable
-from starlings.sampling.rounds import MESSAGES
 from tests.mpi import mpi, needs_mpi
 
 RESOLUTION = 1e-9
@@ -282,8 +281,8 @@ def test_a_result_says_what_left_each_site():
     assert hidden["numbers"].tolist() == table["numbers"].tolist()
     assert set(hidden["readable by"]) == {"nobody by itself"}
     by_rounds = st.sample(logistic(), RING, st.DADMMS(rho=4.0), **LENGTHS, burn_in=10)
-    own = by_rounds.disclosed().loc["0"]
-    assert (own["kind"], own["numbers"]) == ("messages of the sampler", 2 * 40 * 3)
+    own = by_rounds.disclosed().loc["0"].set_index("kind")["numbers"]
+    assert own.to_dict() == {MESSAGES: 2 * 40 * 3, RESULT: 2 * 30 * 3}
 
 
 @needs_mpi

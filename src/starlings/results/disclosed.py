@@ -1,7 +1,10 @@
 """What left each site in a run: every kind of number, how many, who could read it, what follows.
 
 A run records how many numbers of each kind an agent has sent. Who could read them depends on
-whether messages were masked (`privacy="totals"`): then nobody reads more than totals.
+whether messages were masked (`privacy="totals"`): then nobody reads more than totals of them.
+
+The result itself leaves the site too. Samplers that run in rounds make other draws at every agent,
+and those of one agent say as much as its messages, masked or not: whoever has the result has them.
 """
 
 from __future__ import annotations
@@ -34,6 +37,13 @@ TOTALS = "nothing about one site beyond what the total over all sites says"
 NEIGHBOUR_TOTALS = "nothing about one site beyond what the total over a site's neighbours says"
 """What follows where messages are masked."""
 MESSAGES = "messages of the sampler"
+RESULT = "draws of the site's agent, in the result"
+"""The draws by a sampler whose agents do not all make the same ones."""
+RESULT_READERS = "process 0 and whoever gets the result"
+RESULT_CONSEQUENCE = (
+    "positions of the site's agent: with shared noise, its gradients, which determine the rows of "
+    "a small site; masks do not hide them"
+)
 COLUMNS = ("kind", "numbers", "readable by", "what follows")
 
 
@@ -58,6 +68,8 @@ def disclosed(attrs: Mapping[str, Any], sites: list[str]) -> pd.DataFrame:
 
 def _row(kind: str, numbers: int, is_masked: bool) -> tuple[str, int, str, str]:
     is_message = kind == MESSAGES
+    if kind == RESULT:
+        return kind, numbers, RESULT_READERS, RESULT_CONSEQUENCE
     if is_masked:
         follows = NEIGHBOUR_TOTALS if is_message else TOTALS
         return kind, numbers, "nobody by itself", follows
@@ -70,9 +82,16 @@ def disclosed_in_words(attrs: Mapping[str, Any]) -> list[str]:
     if "disclosed" not in attrs:
         return []
     kinds = json.loads(attrs["disclosed"])
+    in_result = kinds.pop(RESULT, 0)
     listed = ", ".join(f"{numbers:,} {kind}" for kind, numbers in kinds.items())
     if attrs.get("privacy") == "totals":
-        ending = "all masked, so that nobody could read more than totals"
+        ending = "all masked, so that nobody could read more than totals of them"
     else:
         ending = "not masked: neighbours of a small site can work out its rows from such numbers"
-    return [f"Numbers that left each site: {listed}; {ending}"]
+    lines = [f"Numbers that left each site: {listed}; {ending}"]
+    if in_result:
+        lines.append(
+            f"The result has {in_result:,} numbers of each site's own draws, in the clear: whoever "
+            "gets it can work out the rows of a small site, even of a masked run"
+        )
+    return lines

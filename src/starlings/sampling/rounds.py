@@ -15,6 +15,7 @@ from starlings.errors import DivergenceError
 from starlings.network.secrecy import check_budget
 from starlings.problem import Problem
 from starlings.results.datasets import RoundTraffic
+from starlings.results.disclosed import MESSAGES, RESULT
 from starlings.results.gather import Run
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
@@ -28,8 +29,6 @@ from starlings.sampling.starts import start_positions
 from starlings.system.progress import Progress
 from starlings.tuning import Tuning
 
-MESSAGES = "messages of the sampler"
-"""What agents send their neighbours in every round, in the account of what leaves a site."""
 EXAMINED_DRAWS = 1000
 """Draws of each agent, of all chains together, that are tested by Stein's identities."""
 
@@ -138,6 +137,8 @@ def _attributes(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
     for part in sent:
         kinds.update(part.kinds)
     kinds[MESSAGES] = exchanged
+    if not setup.sampler.common_start:  # else the draws are the same at all agents
+        kinds[RESULT] = run.chains * made * setup.problem.dim
     found: dict[str, Any] = {
         "privacy": privacy_of(run.network),
         "disclosed": kinds,

@@ -9,10 +9,12 @@ import jax
 import numpy as np
 
 from starlings.network import Network
+from starlings.problem import Problem
 from starlings.random.addresses import Round
 from starlings.research.privacy import equations
-from starlings.research.privacy.rounds import Heard, Known, by_round, slopes
+from starlings.research.privacy.rounds import Heard, Known, by_round, noise_of, slopes
 from starlings.research.privacy.runs import (
+    EVERY_ROUND,
     SEED,
     SITE,
     Found,
@@ -21,7 +23,9 @@ from starlings.research.privacy.runs import (
     rows_found_by_site,
 )
 from starlings.research.privacy.trial import OTHER_ROWS, Study, prior_part
+from starlings.results.result import Result
 from starlings.samplers import DADMMS, DSGLD, Metropolis, Sampler
+from starlings.sampling import sample
 
 ROUNDS = 200
 """Rounds of a sampler that are heard."""
@@ -46,6 +50,27 @@ def _from_slopes(run: Run, site: int, is_seed_known: bool = True) -> Found:
     own = found.gradients - prior_part(run.problem, found.points).gradient
     rows = rows_found(run.problem, [site], [equations.of_gradients(found.points, own)])
     return rows._replace(gradient_error=run.gradient_error(found, site))
+
+
+def of_result(result: Result, problem: Problem, network: Network, sampler: Sampler) -> Found:
+    """Rows of the last site from the result of a run that recorded every round, masked or not.
+
+    The first round is not in the result: noise is that of later ones.
+    """
+    site, draws = network.size - 1, result.posterior["beta"].values[0]
+    heard, known = Heard.of(draws, network, site), Known.of(network, site)
+    noise = noise_of(sampler, known, SEED, len(draws), problem.dim)[1:]
+    found = slopes(sampler, heard, known, noise)
+    own = found.gradients - prior_part(problem, found.points).gradient
+    return rows_found(problem, [site], [equations.of_gradients(found.points, own)])
+
+
+def of_masked_result(sampler: Sampler, study: Study) -> Found:
+    """The same for three masked sites."""
+    problem = study.problem()
+    network = Network.ring(3).matched_to(problem.sites)
+    how = {**EVERY_ROUND, "draws": ROUNDS, "privacy": "totals"}
+    return of_result(sample(problem, network, sampler, **how), problem, network, sampler)
 
 
 def of_curvature_noise(sampler: DADMMS, num_rows: int) -> Found:

@@ -148,6 +148,9 @@ def _on_masks() -> Iterable[Attack]:
     run = partial(by_third_site, RHO, Study([OTHER_ROWS, 3, 3]))
     has = "sums of two neighbours with 3 rows each; noise from the seed"
     yield Attack(part, "D-ADMMS, coherent noise", has, "rows, and whose they are", run)
+    run = partial(on_rounds.of_masked_result, DSGLD(0.01), WITHIN_GUARD_RAILS)
+    has = "the result: draws of all agents, one for each round; noise from the seed"
+    yield Attack(part, "D-SGLD", has, "gradients, rows of one site", run)
 
 
 def _on_secrets() -> Iterable[Attack]:

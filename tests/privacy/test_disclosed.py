@@ -1,0 +1,37 @@
+"""What a result says of what left its sites, and that it is the whole truth."""
+
+from __future__ import annotations
+
+import pytest
+
+import starlings as st
+from starlings.research.privacy.on_rounds import ROUNDS, of_result
+from starlings.research.privacy.runs import EVERY_ROUND
+from starlings.research.privacy.table import WITHIN_GUARD_RAILS
+from starlings.results.disclosed import RESULT, disclosed_in_words
+
+
+@pytest.mark.parametrize("privacy", ["none", "totals"])
+def test_a_result_of_rounds_determines_rows_and_says_that_it_does(privacy):
+    """Masks hide messages; the draws of an agent say as much, and are in the result."""
+    problem, sampler = WITHIN_GUARD_RAILS.problem(), st.DSGLD(0.01)
+    network = st.Network.ring(3).matched_to(problem.sites)
+    result = st.sample(problem, network, sampler, draws=ROUNDS, **EVERY_ROUND, privacy=privacy)
+    score = of_result(result, problem, network, sampler).score
+    assert (score.recovered, score.total) == (12, 12)
+    own = result.disclosed().loc["2"].set_index("kind").loc[RESULT]
+    assert own["numbers"] == ROUNDS * problem.dim
+    assert own["readable by"] == "process 0 and whoever gets the result"
+    assert "determine the rows of a small site" in own["what follows"]
+    assert "even of a masked run" in disclosed_in_words(result.attrs)[-1]
+
+
+@pytest.mark.parametrize("method", ["weights", "hmc"])
+def test_draws_that_are_the_same_at_all_agents_are_nothing_of_one_site(method):
+    problem = WITHIN_GUARD_RAILS.problem()
+    how = {"draws": 8, "chains": 16, "check": False, "progress": False, "privacy": "totals"}
+    result = st.sample(problem, st.Network.ring(3), method=method, **how)
+    draws = result.posterior["beta"]
+    assert (draws == draws.isel(agent=0)).all()
+    assert RESULT not in set(result.disclosed()["kind"])
+    assert len(disclosed_in_words(result.attrs)) == 1
