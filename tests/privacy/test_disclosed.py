@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 import starlings as st
+from starlings.comparison.site_likelihood import local_vectors
+from starlings.errors import PrivacyError
+from starlings.network.communicator import LocalCommunicator
+from starlings.privacy.secrecy import Secrecy
 from starlings.research.privacy.on_rounds import ROUNDS, of_result
 from starlings.research.privacy.runs import EVERY_ROUND
 from starlings.research.privacy.table import WITHIN_GUARD_RAILS
@@ -35,3 +39,33 @@ def test_draws_that_are_the_same_at_all_agents_are_nothing_of_one_site(method):
     assert (draws == draws.isel(agent=0)).all()
     assert RESULT not in set(result.disclosed()["kind"])
     assert len(disclosed_in_words(result.attrs)) == 1
+
+
+class First(LocalCommunicator):
+    """What process 0 of three has, which broadcasts to nobody here."""
+
+    size = 3
+
+
+@pytest.mark.parametrize(
+    ("how", "is_refused"),
+    [({"method": "weights"}, False), ({"sampler": st.DSGLD(0.01), "burn_in": 0}, True)],
+)
+def test_draws_of_single_agents_are_not_shown_to_other_processes(how, is_refused, monkeypatch):
+    problem = WITHIN_GUARD_RAILS.problem()
+    network = st.Network.ring(3).matched_to(problem.sites)
+    result = st.sample(problem, network, draws=20, check=False, progress=False, **how)
+    clear = network.distributed([0, 1, 2], First())
+    masked = clear.masked(Secrecy.agreed(network))
+    assert len(local_vectors(problem, clear, result)) == 3
+    if not is_refused:
+        assert len(local_vectors(problem, masked, result)) == 3
+        return
+    monkeypatch.setattr(First, "broadcast", _refuse_arrays)
+    with pytest.raises(PrivacyError, match=r"draws that every agent made by itself.*'weights'"):
+        local_vectors(problem, masked, result)
+
+
+def _refuse_arrays(self, value):
+    assert isinstance(value, bool), "draws were shown to other processes"
+    return value

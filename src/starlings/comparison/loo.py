@@ -92,7 +92,9 @@ def loo(problem: Problem, network: Network, result: Result | None, privacy: str 
         network: who talks to whom, as in `sample`.
         result: draws of this problem. On a network of several processes, all of them call this;
             process 0 gives the result, and the others None.
-        privacy: "totals" masks the sum, as in `sample`; "none" sends it as it is.
+        privacy: "totals" masks the sum, as in `sample`; "none" sends it as it is. On a network of
+            several processes "totals" needs draws by "weights" or "hmc": process 0 shows the others
+            the draws, and those of a sampler in rounds are what masks hide.
     """
     network = private_network(problem, network.matched_to(problem.sites), privacy)
     vectors = local_vectors(problem, network, result)

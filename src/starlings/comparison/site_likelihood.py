@@ -7,6 +7,7 @@ constraints are inverted first. Rows are taken in blocks, so that memory does no
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from starlings.errors import nearest
+from starlings.errors import PrivacyError, nearest
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.problem.likelihood import Likelihood
 from starlings.problem.parameters import Parameter
 from starlings.problem.shards import Rows, count_rows, padded_length
+from starlings.results.disclosed import RESULT
 from starlings.results.result import Result, as_arviz
 
 MAX_DRAWS = 4000
@@ -66,8 +68,11 @@ def local_vectors(
 ) -> dict[str, np.ndarray]:
     """Return the flat vectors (chain, draw, dim) of every local site's own agent.
 
-    Process 0 has the result; the others get the draws from it, site by site.
+    Process 0 has the result; the others get the draws from it, site by site. Where messages are
+    masked, these have to be the same at all agents: else they are what masks hide.
     """
+    if network.secrecy is not None and network.is_distributed:
+        _refuse_own_draws(network, result)
     found = {}
     for site in problem.sites:
         own: Any = None
@@ -77,6 +82,19 @@ def local_vectors(
         if site in problem.shards:
             found[site] = own
     return found
+
+
+def _refuse_own_draws(network: Network, result: Result | None) -> None:
+    """Refuse a result with draws that each agent made by itself; all processes call this."""
+    is_shared = True
+    if isinstance(result, Result) and network.communicator.rank == 0:
+        is_shared = RESULT not in json.loads(result.attrs.get("disclosed", f'["{RESULT}"]'))
+    if not network.communicator.broadcast(is_shared):
+        raise PrivacyError(
+            "`result` has draws that every agent made by itself, and process 0 would show them to "
+            "all other processes, masked or not. Take draws by method='weights' or method='hmc', "
+            "which are the same at all agents, or let every site use `site_log_likelihood`."
+        )
 
 
 def site_draws(result: Result | None, site: str) -> xr.Dataset:
