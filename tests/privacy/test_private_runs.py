@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import jax
@@ -18,12 +17,10 @@ from starlings.methods.prediction import Prediction
 from starlings.methods.weights import KIND as WEIGHTS_KIND
 from starlings.methods.weights import WeightedCandidates
 from starlings.network.gossip import Gossip
-from starlings.privacy.guard_rails import VARIABLE, GuardRails
 from starlings.privacy.masks import Masks
 from starlings.privacy.secrecy import Secrecy
 from starlings.results.disclosed import CONSEQUENCES, MESSAGES, RESULT
 from starlings.runtime.maskable import is_maskable
-from tests.mpi import mpi, needs_mpi
 
 RESOLUTION = 1e-9
 """Largest difference of masked and unmasked draws, in posterior standard deviations."""
@@ -184,87 +181,6 @@ def _inside(p, row):
     return jnp.where(p["m"] > row["bound"], -0.5 * (row["y"] - p["m"]) ** 2, -jnp.inf)
 
 
-def rows(sites=4, each=30, levels=2):
-    random = np.random.default_rng(2)
-    return {
-        f"s{k}": {"x": random.normal(size=(each, 2)), "y": np.arange(each) % levels}
-        for k in range(sites)
-    }
-
-
-def test_guard_rails_pass_and_name_rule_number_and_remedy():
-    rails, shards = GuardRails(), rows()
-    rails.check(4, 3, shards)
-    with pytest.raises(PrivacyError, match=r"fewest_sites: 3 sites are needed, got 2.* more sites"):
-        rails.check(2, 3, shards)
-    with pytest.raises(PrivacyError, match=r"fewest_rows: site 's0' has 10 rows and needs 11"):
-        rails.check(4, 3, rows(each=10))
-    with pytest.raises(PrivacyError, match=r"30 rows, enough for 10 parameters, .* model has 11"):
-        rails.check(4, 11, shards)
-    shards["s2"]["y"] = np.r_[np.ones(28), np.zeros(2)]
-    with pytest.raises(PrivacyError, match=r"at site 's2' the column y has a value .* in 2 rows"):
-        rails.check(4, 3, shards)
-    shards["s2"]["y"] = np.arange(30)  # no categories
-    rails.check(4, 3, shards)
-
-
-def test_guard_rails_are_checked_before_anything_is_sent(monkeypatch):
-    monkeypatch.setattr(Gossip, "sum", lambda *_: pytest.fail("something was sent"))
-    x = np.linspace(0, 1, 80)[:, None]
-    small = st.models.linear_regression(x[:8], np.ones(8), sites=np.arange(8) % 4)
-    with pytest.raises(PrivacyError, match="fewest_rows"):
-        st.sample(small, RING, privacy="totals")
-    two = st.models.linear_regression(x, np.ones(80), sites=np.arange(80) % 2)
-    with pytest.raises(PrivacyError, match="fewest_sites"):
-        st.sample(two, st.Network.path(2), privacy="totals")
-
-
-def test_a_site_sets_its_own_guard_rails_in_a_file(tmp_path, monkeypatch):
-    file = tmp_path / "rails.toml"
-    file.write_text("fewest_rows = 31\nmost_parameters_per_row = 0.5\n")
-    monkeypatch.setenv(VARIABLE, str(file))
-    assert GuardRails.of_this_machine() == GuardRails(fewest_rows=31, most_parameters_per_row=0.5)
-    with pytest.raises(PrivacyError, match="has 30 rows and needs 31"):
-        st.sample(logistic(), RING, privacy="totals")
-    st.sample(logistic(), RING, **LENGTHS)  # numbers as they are: no promise, no guard rail
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("fewest_row = 3", r"unknown guard rail `fewest_row`.*Did you mean 'fewest_rows'\?"),
-        ("fewest_rows = -1", "`fewest_rows` must be a number from 0, got -1"),
-        ("fewest_rows = 2.5", "must be a number from 0, got 2.5"),
-        ("fewest_rows = ", "cannot be read"),
-    ],
-)
-def test_a_wrong_file_of_guard_rails_is_an_error(text, message, tmp_path):
-    (tmp_path / "rails.toml").write_text(text)
-    with pytest.raises(PrivacyError, match=message):
-        GuardRails.read(tmp_path / "rails.toml")
-
-
-def test_a_missing_file_of_guard_rails_is_an_error(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "nowhere/rails.toml")
-    with pytest.raises(PrivacyError, match=r"in nowhere.rails.toml cannot be read"):
-        GuardRails.of_this_machine()
-
-
-def test_a_budget_of_rounds_ends_a_run(tmp_path, monkeypatch):
-    (tmp_path / "rails.toml").write_text("most_rounds = 30")
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "rails.toml"))
-    with pytest.raises(PrivacyError, match="most_rounds: this run needs more than 30 network"):
-        st.sample(logistic(), RING, **LENGTHS, method="hmc", privacy="totals")
-    with pytest.raises(PrivacyError, match="most_rounds"):
-        st.sample(logistic(), RING, st.DADMMS(rho=4.0), **LENGTHS, burn_in=1, privacy="totals")
-
-
-def test_a_study_cannot_set_guard_rails():
-    assert not {field.name for field in dataclasses.fields(GuardRails)} & {
-        *st.sample.__kwdefaults__
-    }
-
-
 def test_a_result_says_what_left_each_site():
     plain, masked = (
         st.sample(logistic(), RING, **LENGTHS, method="weights", privacy=p)
@@ -283,75 +199,6 @@ def test_a_result_says_what_left_each_site():
     by_rounds = st.sample(logistic(), RING, st.DADMMS(rho=4.0), **LENGTHS, burn_in=10)
     own = by_rounds.disclosed().loc["0"].set_index("kind")["numbers"]
     assert own.to_dict() == {MESSAGES: 2 * 40 * 3, RESULT: 2 * 30 * 3}
-
-
-@needs_mpi
-def test_two_processes_mask_their_sums():
-    program = """
-import numpy as np
-from starlings.runtime.mpi.cluster import Cluster
-import starlings as st
-from tests.mpi import placed
-from tests.privacy.test_private_runs import LENGTHS, RING, logistic
-how = {**LENGTHS, "method": "weights"}
-alone = st.sample(logistic(), RING, **how)
-with Cluster() as cluster:
-    part, network = placed(cluster, logistic(), RING)
-    result = st.sample(part, network, **how, privacy="totals")
-    if cluster.is_first:
-        distance = abs(result.posterior.beta - alone.posterior.beta.values).max()
-        assert distance < 1e-9, distance
-        print("the same", result.attrs["privacy"])
-"""
-    done = mpi(2, "-c", program)
-    assert done.stdout.count("the same totals") == 1, done.stderr
-
-
-MASKED_ROUNDS = """
-import sys
-import numpy as np
-import starlings as st
-from starlings.runtime.mpi.cluster import Cluster
-from starlings.runtime.mpi.communicator import MPICommunicator
-from tests.mpi import placed
-from tests.privacy.test_private_runs import LENGTHS, ROUNDS, five_sites
-sent, swap = [], MPICommunicator.sum
-MPICommunicator.sum = lambda self, values: (sent.append(values), swap(self, values))[1]
-with Cluster() as cluster:
-    for name, (network, sampler, precision) in ROUNDS.items():
-        how = {**LENGTHS, "burn_in": 20, "precision": precision}
-        alone = st.sample(five_sites(), network, sampler, **how, privacy="totals")
-        part, distributed = placed(cluster, five_sites(), network)
-        sent.clear()
-        result = st.sample(part, distributed, sampler, **how, privacy="totals")
-        assert not any(values.dtype.kind == "f" and values.ndim == 2 and values.shape[-1] == 3
-                       for values in sent), "positions crossed in the clear"
-        if cluster.is_first:
-            distance = abs(result.posterior.beta - alone.posterior.beta.values).max().item()
-            assert distance == 0.0 if precision == "float64" else distance < 1e-6, distance
-            print("the same", name)
-"""
-ROUNDS = {
-    "sums": (st.Network.ring(5), st.DADMMS(rho=4.0), "float64"),
-    "mixes": (st.Network.complete(5), st.DSGLD(step_size=1e-3), "float64"),
-    "float32": (st.Network.complete(5), st.DADMMS(rho=4.0), "float32"),
-}
-
-
-def five_sites() -> st.Problem:
-    random = np.random.default_rng(3)
-    X = random.normal(size=(150, 2))
-    y = (random.logistic(size=150) < X @ [1.0, -0.5]).astype(float)
-    return st.models.logistic_regression(X, y, sites=np.arange(150) % 5)
-
-
-@needs_mpi
-@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_processes_mask_the_messages_of_samplers(processes):
-    """Sites of one process have neighbours of their own and of other processes."""
-    done = mpi(processes, "-c", MASKED_ROUNDS)
-    for name in ROUNDS:
-        assert done.stdout.count(f"the same {name}") == 1, done.stderr
 
 
 def test_a_masked_result_has_no_counts_or_checksums_of_rows():

@@ -134,8 +134,8 @@ def compare_loo(
         privacy: "totals" masks the sum, as in `sample`; "none" sends it as it is.
     """
     problems = _checked_problems(models)
-    first = next(iter(problems.values()))
-    network = private_network(first, network.matched_to(first.sites), privacy)
+    first, *others = problems.values()
+    network = private_network(first, network.matched_to(first.sites), privacy, *others)
     vectors = {
         name: local_vectors(problem, network, models[name][1]) for name, problem in problems.items()
     }

@@ -12,20 +12,35 @@ PRIVACY = ("none", "totals")
 """The values of the argument `privacy` of `sample`."""
 
 
-def private_network(problem: Problem, network: Network, privacy: str) -> Network:
+def private_network(problem: Problem, network: Network, privacy: str, *others: Problem) -> Network:
     """The network, with masked messages if `privacy` is "totals"; a broken guard rail is an error.
+
+    The limits in a site's file hold for all runs, and its defaults for masked ones.
 
     Args:
         problem: the model and the rows of the local sites.
         network: the network, with its nodes in the order of the problem's sites.
         privacy: one of `PRIVACY`.
+        others: further models of the same sites, which are checked too.
     """
     check_choice(PRIVACY, privacy=privacy)
+    rails = GuardRails.of_this_machine()
+    if privacy == "totals":
+        rails = rails or GuardRails()
+    elif rails is not None:
+        rails.check_masks()
+    if rails is not None:
+        for each in (problem, *others):
+            of_processes, measured = network.communicator.size, _measured(each)
+            rails.check(network.size, each.dim, each.shards, of_processes, measured)
     if privacy == "none":
         return network
-    rails = GuardRails.of_this_machine()
-    rails.check(network.size, problem.dim, problem.shards)
     return network.masked(Secrecy.agreed(network, rails))
+
+
+def _measured(problem: Problem) -> tuple[str, ...]:
+    """The columns that are known not to be categories: the outcome of one of our regressions."""
+    return ("y",) if problem.description.get("kind") == "regression" else ()
 
 
 def privacy_of(network: Network) -> str:
