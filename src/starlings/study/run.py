@@ -31,9 +31,11 @@ def run_locally(plan: Study, settings: dict[str, Any], quiet: bool) -> Result:
 def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool) -> Result | None:
     """Run a study on all processes of an MPI job; the first one gets the result, the others None.
 
-    A process reads only the rows of its own sites.
+    A process reads only the rows of its own sites. Where messages are masked, no process tells the
+    others how many rows a site has, and the sites are divided as if they were alike.
     """
-    if plan.model.standardise and settings.get("privacy", "none") != "none":
+    is_masked = settings.get("privacy", "none") != "none"
+    if plan.model.standardise and is_masked:
         raise PrivacyError(
             f"{plan.path}: `standardise` tells all processes the sums of each covariate at every "
             'site, which privacy = "totals" does not allow. Standardise the columns beforehand, '
@@ -41,13 +43,15 @@ def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool)
         )
     progress = cluster.is_first and not quiet  # the launcher shows stderr of all processes mixed
     print_status(_title(plan), progress)
-    survey = cluster.broadcast(plan.source.survey() if cluster.is_first else None)
-    network = plan.make_network(survey.sites)
-    partition = cluster.partition(network, survey.rows)
+    survey = plan.source.survey() if cluster.is_first else None
+    sites = cluster.broadcast(None if survey is None else survey.sites)
+    network = plan.make_network(sites)
+    rows = None if survey is None or is_masked else survey.rows
+    partition = cluster.partition(network, rows)
     network = cluster.place(network, partition)
     cluster.where = f", which holds {_listed(network.local_names)}"
     print_status(str(partition), progress)
-    problem = plan.make_problem(network.local_names, cluster.merged).part_of(survey.sites)
+    problem = plan.make_problem(network.local_names, cluster.merged).part_of(sites)
     return sample(problem, network, plan.make_sampler(), **settings, progress=progress)
 
 

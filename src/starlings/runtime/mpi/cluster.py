@@ -83,6 +83,7 @@ class Cluster:
         Args:
             network: all agents and links.
             rows: the number of rows of every agent, which are balanced; None if they are alike.
+                Process 0 needs them.
         """
         return self.broadcast(divide(network, self.size, rows) if self.is_first else None)
 
