@@ -1,4 +1,4 @@
-"""Studies of several processes, without MPI: what process 0 tells the others before a masked run."""
+"""Studies of several processes, without MPI: what process 0 tells others before a masked run."""
 
 from __future__ import annotations
 

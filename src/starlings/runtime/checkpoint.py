@@ -5,6 +5,10 @@ Every process saves the state and the draws of its local agents to files of its 
 whose files are valid; each process reads the files that have its agents.
 
 The draws are not in memory as well: the folder is the store of a `Recording`.
+
+The files say much about rows: they hold draws and states of single agents, what tuning found of
+their gradients and Hessians, and checksums. Nobody but the user can read them. Organisations that
+run one process each need a folder each, which the others cannot read.
 """
 
 from __future__ import annotations
@@ -236,7 +240,10 @@ class Checkpoint:
         file = self.folder / f"{name}-{self.rank}-of-{self.size}.npz"
         arrays = {key: np.asarray(value) for key, value in arrays.items()}
         needs = sum(array.nbytes for array in arrays.values())
-        with atomic_write(file, needs, self._advice()) as partial, partial.open("wb") as stream:
+        with (
+            atomic_write(file, needs, self._advice(), is_secret=True) as partial,
+            partial.open("wb") as stream,
+        ):
             np.savez(stream, agents=self.network.local, **arrays)
 
     def _advice(self) -> str:

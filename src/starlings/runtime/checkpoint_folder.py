@@ -80,7 +80,7 @@ class CheckpointFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self.clear()
         text = json.dumps({**description, "identity": uuid.uuid4().hex, "format": FORMAT})
-        with atomic_write(self.path / "run.json", len(text)) as partial:
+        with atomic_write(self.path / "run.json", len(text), is_secret=True) as partial:
             partial.write_text(text, "utf-8")
 
     def has_run(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,6 +33,11 @@ LARGEST_SEED = 2**63 - 1
 PROBE_SCALE = 0.1
 """Standard deviation of the points at which a model is evaluated to recognise it when a run is
 resumed, in unconstrained coordinates."""
+
+HASHED_DIGITS = 6
+"""Decimal places to which potentials are hashed: they are equal where rounding differs."""
+HASHED_BYTES = 6
+"""Bytes of a hash in one number, which a floating-point number holds exactly."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +161,16 @@ class Request:
         return {**described, "sites": self.network.names, "edges": edges}
 
     def digests(self) -> np.ndarray:
-        """Numbers that identify the rows and the model of each local agent, (agent, 3)."""
+        """Numbers that identify the rows and the model of each local agent, (agent, 3).
+
+        Those of a masked run are hashes: potentials would say how well some points fit the rows.
+        """
         points = np.random.default_rng(0).normal(scale=PROBE_SCALE, size=(2, self.problem.dim))
-        rows = [digest(rows) for rows in self.problem.shards.values()]
-        return np.column_stack([rows, *(self.problem.potentials(point) for point in points)])
+        shards = list(self.problem.shards.values())
+        potentials = np.column_stack([self.problem.potentials(point) for point in points])
+        if self.network.secrecy is not None:
+            return np.array(list(map(_hashed, shards, potentials)))
+        return np.column_stack([[digest(rows) for rows in shards], potentials])
 
     def announcement(self) -> str:
         """What is about to be run, in one line."""
@@ -174,6 +187,18 @@ class Request:
         if self.chains is None:
             return f"{number_of(self.wanted, 'effective draw')}"
         return f"{number_of(self.chains, 'chain')} of {number_of(self.schedule.draws, 'draw')}"
+
+
+def _hashed(rows: Mapping[str, np.ndarray], potentials: np.ndarray) -> list[float]:
+    """Three parts of the SHA-256 of rows and of potentials at some points, to `HASHED_DIGITS`."""
+    hashed = hashlib.sha256()
+    for name in sorted(rows):
+        array = np.ascontiguousarray(rows[name])
+        hashed.update(f"{name} {array.shape} {array.dtype.str}".encode())
+        hashed.update(array.tobytes())
+    hashed.update(" ".join(f"{value:.{HASHED_DIGITS}e}" for value in potentials).encode())
+    parts = np.split(np.frombuffer(hashed.digest()[: 3 * HASHED_BYTES], np.uint8), 3)
+    return [float(int.from_bytes(bytes(part), "big")) for part in parts]
 
 
 def matched(problem: Problem, network: Network) -> Network:

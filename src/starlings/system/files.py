@@ -33,6 +33,8 @@ READ_BYTES = 2**20
 """Bytes that are read at once to compute a checksum."""
 PARTIAL = ".partial"
 """The ending of the temporary names."""
+SECRET_MODE = 0o600
+"""Permissions of a file that its owner alone may read and write."""
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of the operating system for a full disk, a full quota, and a file too large."""
 FILE_KINDS = {
@@ -112,6 +114,7 @@ def atomic_write(
     advice: str = "",
     check: Callable[[], object] = lambda: None,
     checksum: bool = True,
+    is_secret: bool = False,
 ) -> Iterator[Path]:
     """Give a temporary name to write to, and rename it to the target at the end of the context.
 
@@ -121,9 +124,12 @@ def atomic_write(
         advice: what else that message says.
         check: called before the file is renamed; it may raise to prevent that.
         checksum: whether to append the line (1), which text formats such as JSON cannot have.
+        is_secret: whether nobody but the user may read the file.
     """
     partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
+        if is_secret:
+            partial.touch(SECRET_MODE)
         yield partial
         if checksum:
             append_checksum(partial)
