@@ -112,7 +112,9 @@ def test_no_mask_is_used_twice():
     masks = masks_of()
     first, second = (masks.masked(np.ones((4, 3))) for _ in range(2))
     assert not np.any(first == second)
-    streams = {masks.local[site].of_sum(t, 1).tobytes() for site in SITES for t in range(100)}
+    streams = {
+        np.array(masks.local[site].of_sum(t, 1)).tobytes() for site in SITES for t in range(100)
+    }
     assert len(streams) == 400
 
 

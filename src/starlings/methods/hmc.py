@@ -138,9 +138,8 @@ class SummedChains:
 
     def _masked(self, positions: Any, is_new: Any) -> tuple[Any, Any, Any]:
         """The same by a sum of which nobody learns more than the total."""
-        values, gradients = (np.asarray(part) for part in _local_parts(self.agents, positions))
-        counts = (np.asarray(_is_undefined(values)) & np.asarray(is_new)).sum(axis=1)
-        parts = np.concatenate([values[..., None], gradients], axis=2)
+        parts = np.asarray(_stacked_parts(self.agents, positions))
+        counts = (np.asarray(_is_undefined(parts[..., 0])) & np.asarray(is_new)).sum(axis=1)
         flat = np.column_stack([self.gossip.bounded(parts).reshape(len(parts), -1), counts])
         return _split(self.gossip.sum(flat, KIND)[0], positions.shape)
 
@@ -221,6 +220,13 @@ def _local_parts(agents: Agents, positions: Any) -> tuple[Any, Any]:
         return jax.vmap(lambda q: (agent.potential(q), agent.gradient(q)))(positions)
 
     return agents.each(of_agent)
+
+
+@jax.jit
+def _stacked_parts(agents: Agents, positions: Any) -> Any:
+    """The same as one array, (agent, chain, 1 + dim)."""
+    values, gradients = _local_parts(agents, positions)
+    return jnp.concatenate([values[..., None], gradients], axis=2)
 
 
 @jax.jit

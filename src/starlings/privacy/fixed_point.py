@@ -33,6 +33,8 @@ MOST_SITES = 2**9
 """Number of sites for which a sum of `INFINITE` still fits into the integers."""
 LIMBS = 4
 """Limbs of one number."""
+BYTES = 16
+"""Bytes of one number."""
 LIMB_BITS = np.uint64(32)
 LIMB = np.uint64(2**32 - 1)
 """The largest limb."""
@@ -49,14 +51,37 @@ class Words(NamedTuple):
         low = self.low + other.low
         return Words(self.high + other.high + (low < self.low), low)
 
+    def add(self, other: Words) -> None:
+        """Add another array of integers to this one, in place."""
+        np.add(self.low, other.low, out=self.low)
+        np.add(self.high, other.high, out=self.high)
+        np.add(self.high, self.low < other.low, out=self.high)
+
+    def subtract(self, other: Words) -> None:
+        """Subtract another array of integers from this one, in place."""
+        np.subtract(self.high, self.low < other.low, out=self.high)
+        np.subtract(self.low, other.low, out=self.low)
+        np.subtract(self.high, other.high, out=self.high)
+
     def negated(self) -> Words:
         """The negative, modulo 2^128."""
         return Words(~self.high + (self.low == 0), ~self.low + np.uint64(1))
 
     def limbs(self) -> np.ndarray:
         """The limbs, the lowest first, as signed integers (..., 4)."""
-        words = (self.low & LIMB, self.low >> LIMB_BITS, self.high & LIMB, self.high >> LIMB_BITS)
-        return np.stack(words, axis=-1).astype(np.int64)
+        words = np.stack([self.low, self.high], axis=-1).astype("<u8", copy=False)
+        return words.view("<u4").astype(np.int64)
+
+    @classmethod
+    def zeros(cls, shape: int | tuple[int, ...]) -> Words:
+        """Integers that are 0."""
+        return cls(np.zeros(shape, np.uint64), np.zeros(shape, np.uint64))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Words:
+        """The integers of which these are the bytes, 16 for each, the lowest first."""
+        words = np.frombuffer(data, "<u8").reshape(-1, 2)
+        return cls(words[:, 1], words[:, 0])
 
     @classmethod
     def from_limbs(cls, limbs: np.ndarray) -> Words:
@@ -85,10 +110,27 @@ def encoded(values: np.ndarray, sites: int) -> Words:
     """
     values = np.asarray(values, float)
     is_finite = np.isfinite(values)
-    _check_range(np.where(is_finite, values, 0.0), sites)
-    fraction, whole = np.modf(np.where(is_finite, np.abs(values), INFINITE))
-    size = Words(whole.astype(np.uint64), (fraction * 2.0**FRACTION_BITS).astype(np.uint64))  # (1)
-    return _chosen(is_finite & (values < 0), size.negated(), size)
+    if not is_finite.all():
+        _check_range(np.where(is_finite, values, 0.0), sites)
+        return _encoded(np.where(is_finite, values, INFINITE))
+    _check_range(values, sites)
+    return _encoded(values)
+
+
+def _encoded(values: np.ndarray) -> Words:
+    """The integers of finite numbers within the range."""
+    size, is_negative = np.abs(values), values < 0
+    high = size.astype(np.uint64)
+    size -= high
+    low = (size * 2.0**FRACTION_BITS).astype(np.uint64)  # (1)
+    if is_negative.any():  # by the rule of two's complement: all bits turned, and 1 more
+        one = is_negative.astype(np.uint64)
+        turned = np.uint64(0) - one
+        high ^= turned
+        low ^= turned
+        low += one
+        high += is_negative & (low == 0)
+    return Words(high, low)
 
 
 def decoded(words: Words) -> np.ndarray:

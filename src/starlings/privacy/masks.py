@@ -16,17 +16,19 @@ and is refused.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from starlings.errors import MaskError
-from starlings.privacy.fixed_point import LIMBS, Words, decoded, encoded, settled
+from starlings.privacy.fixed_point import BYTES, LIMBS, Words, decoded, encoded
 from starlings.privacy.keys import SiteKeys
 from starlings.system.extras import import_extra
 
-Streams = dict[bytes, np.ndarray]
+Streams = dict[bytes, Words]
 """Streams of one sum by the key of their pair."""
 NONCE_BYTES = 12
 """Bytes of the number of a sum in the stream's address; the block counter has 4 more."""
@@ -47,22 +49,22 @@ class SiteMasks:
         others = (site for site in self.sites if site != self.keys.site)
         self.pair_keys = {site: self.keys.pair_key(site, self.purpose) for site in others}
 
-    def of_sum(self, number: int, count: int, seen: Streams | None = None) -> np.ndarray:
+    def of_sum(self, number: int, count: int, seen: Streams | None = None) -> Words:
         """What this site adds to its `count` numbers in the sum of that number, eq. (1).
 
-        These are sums of limbs, (count, 4), of either sign. `seen` has streams that another local
-        site has made already, each of which is needed by the two sites of a pair only.
+        `seen` has streams that another local site has made already, each of which is needed by the
+        two sites of a pair only.
         """
         own, seen = self.sites.index(self.keys.site), {} if seen is None else seen
-        total = np.zeros((count, LIMBS), np.int64)
+        total = Words.zeros(count)
         for site, key in self.pair_keys.items():
             stream = seen.pop(key, None)
             if stream is None:
                 stream = seen[key] = _stream(key, number, count)
             if own < self.sites.index(site):
-                total += stream
+                total.add(stream)
             else:
-                total -= stream
+                total.subtract(stream)
         return total
 
 
@@ -83,13 +85,15 @@ class Masks:
     def masked(self, parts: np.ndarray) -> np.ndarray:
         """What the local sites send for one sum, (site, limbs), from their numbers (site, k)."""
         number, self.next_sum = self.next_sum, self.next_sum + 1
-        checked = np.column_stack([parts, np.ones(len(parts))])
-        seen: Streams = {}
-        sent = [
-            settled(encoded(row, len(self.sites)).limbs() + masks.of_sum(number, len(row), seen))
-            for row, masks in zip(checked, self.local.values(), strict=True)
-        ]
-        return np.array(sent, float).reshape(len(parts), -1)  # (1)
+        count, seen = parts.shape[1] + 1, Streams()
+        sent = np.empty((len(parts), LIMBS * count))
+        checked = np.ones(count)
+        for row, part, masks in zip(sent, parts, self.local.values(), strict=True):
+            checked[:-1] = part
+            own = encoded(checked, len(self.sites))
+            own.add(masks.of_sum(number, count, seen))  # (1)
+            row[:] = own.limbs().ravel()
+        return sent
 
     def opened(self, total: np.ndarray) -> np.ndarray:
         """The total (k,) of all sites' numbers, from the sum of what they sent (limbs,)."""
@@ -103,10 +107,14 @@ class Masks:
         return numbers[:-1]
 
 
-def _stream(key: bytes, number: int, count: int) -> np.ndarray:
-    """Random integers of a pair of sites: the limbs (count, 4) of the sum of that number."""
-    ciphers = import_extra("cryptography.hazmat.primitives.ciphers", "a masked sum", "privacy")
+def _stream(key: bytes, number: int, count: int) -> Words:
+    """Random integers of a pair of sites for the sum of that number."""
     nonce = bytes(4) + number.to_bytes(NONCE_BYTES, "little")
-    cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(key, nonce), mode=None)
-    stream = cipher.encryptor().update(bytes(4 * LIMBS * count))
-    return np.frombuffer(stream, "<u4").reshape(count, LIMBS)
+    cipher = _ciphers().Cipher(_ciphers().algorithms.ChaCha20(key, nonce), mode=None)
+    return Words.from_bytes(cipher.encryptor().update(bytes(BYTES * count)))
+
+
+@functools.cache
+def _ciphers() -> Any:
+    """The module for ciphers of the package `cryptography`."""
+    return import_extra("cryptography.hazmat.primitives.ciphers", "a masked sum", "privacy")
