@@ -16,11 +16,12 @@ from starlings.methods.hmc import KIND as HMC_KIND
 from starlings.methods.prediction import Prediction
 from starlings.methods.weights import KIND as WEIGHTS_KIND
 from starlings.methods.weights import WeightedCandidates
-from starlings.network.gossip import Gossip
+from starlings.network.gossip import MESSAGES, Gossip
 from starlings.privacy.masks import Masks
 from starlings.privacy.secrecy import Secrecy
-from starlings.results.disclosed import CONSEQUENCES, MESSAGES, RESULT
+from starlings.results.disclosed import CONSEQUENCES, RESULT
 from starlings.runtime.maskable import is_maskable
+from starlings.tuning.pilot import SUMMARY
 
 RESOLUTION = 1e-9
 """Largest difference of masked and unmasked draws, in posterior standard deviations."""
@@ -61,12 +62,6 @@ def test_masked_draws_are_those_of_an_unmasked_run(how):
     assert masked.attrs["privacy"] == "totals"
     assert masked.attrs["method"] == plain.attrs["method"]
     assert in_sd(draws_of(plain) - draws_of(masked), draws_of(plain)) < RESOLUTION
-
-
-def test_masks_take_no_further_round():
-    how = {**LENGTHS, "method": "weights"}
-    plain, masked = (st.sample(logistic(), RING, **how, privacy=p) for p in ("none", "totals"))
-    assert masked.attrs["network_rounds"] == plain.attrs["network_rounds"]
 
 
 def test_masked_totals_are_the_same_bits_everywhere_and_on_every_graph():
@@ -266,5 +261,5 @@ def test_what_an_examination_sends_is_disclosed():
 
 def test_every_kind_of_number_has_a_consequence():
     kinds = {HMC_KIND, WEIGHTS_KIND, MESSAGES, "derivatives", "draws", "gradients at draws"}
-    kinds |= {"potentials", "smallest penalty", "mean and sd of draws", "sums over rows"}
+    kinds |= {"potentials", "smallest penalty", "mean and sd of draws", "sums over rows", SUMMARY}
     assert kinds | {"distance from the average", "log-ratios of densities"} == set(CONSEQUENCES)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +15,10 @@ import pytest
 from rich.console import Console
 
 import starlings as st
+from starlings.network.gossip import MESSAGES
 from starlings.research.demo import data, report, run, ways
 from starlings.research.packaged_data import check_installed
+from starlings.results.disclosed import RESULT
 
 pytestmark = pytest.mark.skipif(
     any(
@@ -211,12 +215,24 @@ def test_the_comparison_of_two_ways_fits_a_terminal_and_has_their_costs(capsys):
     table = report.summary(["site 1", "site 2"], separate, found, pooled)
     console = Console(width=80, color_system=None)
     console.print(report.comparison_table(table, found, pooled))
-    console.print(report.closing(found), highlight=False)
+    results = [run_of(kinds) for kinds in ({"derivatives": 1_274}, {MESSAGES: 300, RESULT: 600})]
+    console.print(report.closing(found, results), highlight=False)
     printed = capsys.readouterr().out
     assert "…" not in printed
     for numbers in (("39", "4,100"), ("1.2 s", "2.0 min"), ("27", "8,200"), ("1.4 MB", "102.7 MB")):
         assert re.search(r"\s+".join(map(re.escape, numbers)), printed)
     assert "A posterior in 39 network rounds, where D-ADMMS takes 4,100." in printed
+    said = " ".join(printed.split())
+    assert "importance weights: Numbers that left each site: 1,274 derivatives; not masked" in said
+    assert "neighbours of a small site can work out its rows from such numbers" in said
+    assert "D-ADMMS: Numbers that left each site: 300 messages of the sampler" in said
+    assert "The result has 600 numbers of each site's own draws, in the clear" in said
+    assert "Rows that left" not in said
+
+
+def run_of(kinds):
+    """What the report reads of a result."""
+    return SimpleNamespace(attrs={"disclosed": json.dumps(kinds), "privacy": "none"})
 
 
 def test_monte_carlo_errors_of_independent_draws_are_those_of_the_textbook():

@@ -26,6 +26,9 @@ from starlings.problem import Agent, Problem
 NEAR = 0.05
 """Distance of an agent's means and standard deviations from the average of the agents, in posterior
 sd, up to which the agent is not checked by itself."""
+SUMS, MASKED_SUMS = 4, 2
+"""Sums over the network that a check takes: where nothing is masked, two find the agents that are
+checked."""
 GRADIENT_BATCH = 8
 """Number of draws whose gradients are computed at once."""
 

@@ -133,8 +133,9 @@ class SummedChains:
         """Count what the agents send for sums at positions of a shape (chain, dim)."""
         gossip, floats = self.gossip, shape[0] * (shape[1] + 1) + 1
         messages = sums * int(gossip.messages_by_agent.sum())
+        gossip.network.budget.require(sums * gossip.rounds_per_sum)
         gossip.ledger.note(KIND, sums * floats)
-        gossip.ledger.add(sums * gossip.rounds_per_sum, messages, floats)
+        gossip.count(sums * gossip.rounds_per_sum, messages, floats)
 
     def _masked(self, positions: Any, is_new: Any) -> tuple[Any, Any, Any]:
         """The same by a sum of which nobody learns more than the total."""

@@ -30,13 +30,15 @@ from starlings.network import Network
 from starlings.network.delivery import Wiring
 from starlings.network.hops import hops
 from starlings.network.levels import sent_share, with_received
-from starlings.network.secrecy import SumMasks, check_budget
+from starlings.network.secrecy import SumMasks
 
 WIDTHS = (32, 512)
 """Numbers of columns to which arrays are padded, so that a sum is compiled a few times only."""
 
 FARTHEST = 2.0**40
 """Size from which on a number counts as infinite where sums are masked, see `Gossip.bounded`."""
+MESSAGES = "messages of the sampler"
+"""What agents send their neighbours in every round of a sampler, in that account."""
 NUMBERS = "numbers"
 """What numbers are called in the account of what leaves a site, where nothing else is said."""
 
@@ -103,7 +105,7 @@ class Gossip:
     @property
     def rounds_per_sum(self) -> int:
         """The number of rounds that one sum takes, eq. (1)."""
-        return self.network.radius if self.network.is_complete else 2 * self.network.radius  # (1)
+        return rounds_per_sum(self.network)
 
     @property
     def speaker(self) -> int:
@@ -114,20 +116,26 @@ class Gossip:
         """
         return int(self.is_root.argmax())
 
+    def count(self, rounds: int, messages: int, floats_each: int) -> None:
+        """Count what is sent next, see `Ledger.add`; too many rounds are refused."""
+        self.network.budget.spend(rounds)
+        self.ledger.add(rounds, messages, floats_each)
+
     def sum(self, parts: Any, what: str = NUMBERS) -> np.ndarray:
         """The sum of `parts` (agent, ...) over the agents, as each agent knows it: (agent, ...).
 
         `what` says what the numbers are, for the account of what leaves a site.
         """
         flat, radius = _flat(parts), self.network.radius
+        self.network.budget.require(self.rounds_per_sum)
         self.ledger.note(what, flat.shape[1])
         if self.masks is not None:
             return self._masked_sum(flat).reshape(np.shape(parts))
         if self.network.is_complete:
-            self.ledger.add(radius, self.links, flat.shape[1])
+            self.count(radius, self.links, flat.shape[1])
             with np.errstate(invalid="ignore"):  # parts that are not finite have such a sum
                 return self._at_all(flat.sum(axis=0), parts)
-        self.ledger.add(radius, self.upward_links, flat.shape[1])
+        self.count(radius, self.upward_links, flat.shape[1])
         total = _climb(self.wiring, self.level, self.parents, radius, _widened(flat))
         return self.flood(np.asarray(total)[:, : flat.shape[1]]).reshape(np.shape(parts))
 
@@ -148,10 +156,8 @@ class Gossip:
         Integers are added exactly, so that it does not matter who adds what first.
         """
         assert self.masks is not None
-        assert self.network.secrecy is not None
-        check_budget(self.ledger.rounds + self.rounds_per_sum, self.network.secrecy.most_rounds)
         words = 2 * (flat.shape[1] + 1)  # 16 bytes for each number, and for one that checks them
-        self.ledger.add(self.rounds_per_sum, int(self.messages_by_agent.sum()), words)
+        self.count(self.rounds_per_sum, int(self.messages_by_agent.sum()), words)
         sent = self.masks.masked(flat).sum(axis=0)
         total = self.masks.opened(self.network.communicator.sum(sent))
         return np.tile(total, (len(flat), 1))
@@ -172,16 +178,16 @@ class Gossip:
             raise PrivacyError("a maximum over the agents shows the value of one of them.")
         rounds = self.rounds_per_sum
         self.ledger.note(what, values.shape[1])
-        self.ledger.add(rounds, rounds * self.links, values.shape[1])
+        self.count(rounds, rounds * self.links, values.shape[1])
         return np.asarray(_largest(self.wiring, rounds, np.asarray(values)))
 
     def flood(self, values: Any) -> np.ndarray:
         """The root's value at every agent."""
         flat, radius = _flat(values), self.network.radius
         if self.network.is_complete:
-            self.ledger.add(radius, self.network.size - 1, flat.shape[1])
+            self.count(radius, self.network.size - 1, flat.shape[1])
             return self._at_all(flat[self.is_root].sum(axis=0), values)
-        self.ledger.add(radius, self.links, flat.shape[1])
+        self.count(radius, self.links, flat.shape[1])
         flooded = _descend(self.wiring, self.level, radius, _widened(flat))
         return np.asarray(flooded)[:, : flat.shape[1]].reshape(np.shape(values))
 
@@ -189,6 +195,11 @@ class Gossip:
         """The sum of all processes' parts at every local agent, in the shape of `like`."""
         total = self.network.communicator.sum(part)
         return np.tile(total, (len(like), 1)).reshape(np.shape(like))
+
+
+def rounds_per_sum(network: Network) -> int:
+    """The number of rounds that one sum over a network takes, eq. (1)."""
+    return network.radius if network.is_complete else 2 * network.radius  # (1)
 
 
 def _flat(values: Any) -> np.ndarray:

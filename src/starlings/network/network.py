@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse
 
 from starlings.errors import DisconnectedNetworkWarning, check_count
+from starlings.network.budget import Budget
 from starlings.network.communicator import Communicator, LocalCommunicator
 from starlings.network.graph_checks import check_graph, preview
 from starlings.network.hops import centre_of, hops
@@ -48,6 +49,7 @@ class Network:
         self.graph = nx.freeze(nx.Graph(graph))
         self.communicator: Communicator = LocalCommunicator()
         self.secrecy: Secrecy | None = None
+        self.budget = Budget()
         self.nodes: list[Any] = list(graph.nodes)
         self.names: list[str] = [str(node) for node in self.nodes]
         if len(set(self.names)) < len(self.names):
@@ -97,6 +99,12 @@ class Network:
         """
         seen = copy.copy(self)
         seen.local, seen.communicator = np.asarray(local), communicator
+        return seen
+
+    def limited(self, budget: Budget) -> Network:
+        """This network with at most so many rounds."""
+        seen = copy.copy(self)
+        seen.budget = budget
         return seen
 
     def masked(self, secrecy: Secrecy) -> Network:

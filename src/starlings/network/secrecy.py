@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from starlings.errors import PrivacyError
-
 if TYPE_CHECKING:
     from starlings.network.network import Network
 
@@ -29,8 +27,6 @@ class SumMasks(Protocol):
 class Secrecy(Protocol):
     """Makes masks for every purpose."""
 
-    most_rounds: float
-    """Network rounds of one run, at most."""
     fewest_neighbours: int
     """Neighbours of every agent whose neighbours' messages are added for it, at least."""
 
@@ -39,12 +35,3 @@ class Secrecy(Protocol):
 
     def neighbourhood_masks(self, members: Sequence[str], receiver: str) -> SumMasks:
         """Masks for the sums of what the neighbours of one site, the members, send to it."""
-
-
-def check_budget(rounds: int, most: float) -> None:
-    """Refuse more network rounds than a site allows."""
-    if rounds > most:
-        raise PrivacyError(
-            f"guard rail most_rounds: this run needs more than {most:,.0f} network rounds, which a "
-            "site allows. Ask for fewer `draws`, or another `method`."
-        )

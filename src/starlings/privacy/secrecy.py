@@ -7,7 +7,6 @@ which all processes ask for them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +22,6 @@ class Secrecy:
 
     keys: Mapping[str, SiteKeys]
     """The keys of the local sites by name."""
-    most_rounds: float = math.inf
-    """Network rounds of one run, at most."""
     fewest_neighbours: int = GuardRails.fewest_neighbours
     """Neighbours of every agent whose neighbours' messages are added for it, at least."""
     purposes: int = 0
@@ -34,11 +31,9 @@ class Secrecy:
         """New keys for this start of a run; of the limits of all processes the strictest hold."""
         rails, communicator = rails or GuardRails(), network.communicator
         keys = agreed_keys(network.names, network.local_names, communicator)
-        most_rounds = communicator.first(rails.most_rounds)
         fewest_neighbours = communicator.first(-rails.fewest_neighbours)
-        assert most_rounds is not None
         assert fewest_neighbours is not None
-        return cls(keys, most_rounds, -fewest_neighbours)
+        return cls(keys, -fewest_neighbours)
 
     def sum_masks(self, network: Network) -> Masks:
         """Masks for sums over the whole network."""

@@ -15,6 +15,8 @@ from typing import Any
 
 import pandas as pd
 
+from starlings.network.gossip import MESSAGES
+
 CONSEQUENCES = {
     "derivatives": "gradients and Hessians of a small site determine its rows",
     "potentials": "the fit of the site's rows at some points",
@@ -24,6 +26,8 @@ CONSEQUENCES = {
     "rows of a small site",
     "draws": "draws of an agent: with shared noise, its gradients",
     "gradients at draws": "gradients at many points, which determine the rows of a small site",
+    "summary of one site's draws": "mean, covariance and some draws of one agent, which the pilot "
+    "run tells to all: with shared noise, gradients of that site",
     "mean and sd of draws": "a summary of the draws of an agent",
     "distance from the average": "how far an agent's draws are from the others'",
     "smallest penalty": "one number about the curvature of the site's fit",
@@ -36,7 +40,6 @@ CONSEQUENCES = {
 TOTALS = "nothing about one site beyond what the total over all sites says"
 NEIGHBOUR_TOTALS = "nothing about one site beyond what the total over a site's neighbours says"
 """What follows where messages are masked."""
-MESSAGES = "messages of the sampler"
 RESULT = "draws of the site's agent, in the result"
 """The draws by a sampler whose agents do not all make the same ones."""
 RESULT_READERS = "process 0 and whoever gets the result"

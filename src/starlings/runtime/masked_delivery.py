@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.errors import PrivacyError
 from starlings.network import Inbox, Network
 from starlings.network.communicator import Communicator
 from starlings.network.delivery import Wiring
@@ -36,15 +37,64 @@ def delivery_of(network: Network, sampler: Any, dtype: Any) -> Wiring:
 
 @pytree
 @dataclass(frozen=True)
+class SumOnly:
+    """The inbox of a sampler that reads the sum of its neighbours' messages, and no more."""
+
+    sum: Any
+
+    @property
+    def mix(self) -> Any:
+        """Refused: it is not there."""
+        raise _not_declared("mix", "sum")
+
+    @property
+    def max(self) -> Any:
+        """Refused: it is not there."""
+        raise _not_declared("max", "sum")
+
+
+@pytree
+@dataclass(frozen=True)
+class MixOnly:
+    """The inbox of a sampler that reads the mix of its neighbours' messages, and no more."""
+
+    mix: Any
+
+    @property
+    def sum(self) -> Any:
+        """Refused: it is not there."""
+        raise _not_declared("sum", "mix")
+
+    @property
+    def max(self) -> Any:
+        """Refused: it is not there."""
+        raise _not_declared("max", "mix")
+
+
+def _not_declared(read: str, declared: str) -> PrivacyError:
+    """The error of a sampler that reads what its card does not say."""
+    return PrivacyError(
+        f"the sampler reads `inbox.{read}`, and its card says `masked_as={declared!r}`: nothing "
+        "else is in a masked inbox. Correct the card, with None if it reads more than one."
+    )
+
+
+def _inbox(reads: str, totals: jax.Array) -> Any:
+    """The inbox of every agent with what is read, "sum" or "mix"."""
+    return SumOnly(totals) if reads == "sum" else MixOnly(totals)
+
+
+@pytree
+@dataclass(frozen=True)
 class MaskedDelivery(Wiring):
     """Delivery where all agents are local."""
 
     neighbourhoods: Neighbourhoods = field(metadata={"static": True})
 
     def deliver(self, messages: jax.Array) -> Inbox:
-        """The sums, or the mixes, of all agents; what is not read is the same array."""
+        """The sums, or the mixes, of all agents."""
         totals = exchange_on_host(self.neighbourhoods.totals, messages, len(messages))
-        return Inbox(sum=totals, mix=totals)
+        return _inbox(self.neighbourhoods.reads, totals)
 
 
 @pytree
@@ -61,7 +111,7 @@ class DistributedMaskedDelivery(Wiring):
     communicator: Communicator = field(metadata={"static": True})
 
     def deliver(self, messages: jax.Array) -> Inbox:
-        """The sums, or the mixes, of the local agents; what is not read is the same array."""
+        """The sums, or the mixes, of the local agents."""
         num_outgoing, words = len(self.communicator.outgoing), words_of(messages.shape[1])
         rows = num_outgoing * self.slots.width + len(messages)
         masked = call_on_host(self._sent, jax.ShapeDtypeStruct((rows, words), jnp.uint32), messages)
@@ -70,7 +120,7 @@ class DistributedMaskedDelivery(Wiring):
         received = self._exchanged(crossing)
         result = jax.ShapeDtypeStruct(messages.shape, messages.dtype)
         totals = call_on_host(self._read, result, messages, kept, received)
-        return Inbox(sum=totals, mix=totals)
+        return _inbox(self.neighbourhoods.reads, totals)
 
     def _exchanged(self, words: jax.Array) -> jax.Array:
         """The exchange of words of 32 bits, which travel as floats, all bits as they are."""

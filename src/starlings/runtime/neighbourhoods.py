@@ -52,6 +52,8 @@ class Neighbourhood:
 class Neighbourhoods:
     """Every agent that is local or has local neighbours."""
 
+    reads: str
+    """What is read of an inbox, "sum" or "mix"."""
     each: Sequence[Neighbourhood]
     own_weights: np.ndarray
     """W_ii of the local agents where mixes are read, and 0 where sums are, (agent, 1)."""
@@ -63,7 +65,7 @@ class Neighbourhoods:
         every = [_neighbourhood(network, matrix, receiver) for receiver in range(network.size)]
         own = np.zeros(network.size) if reads == "sum" else network.mixing.diagonal()
         each = [place for place in every if place.own is not None or len(place.senders)]
-        return cls(each, own[network.local, None])
+        return cls(reads, each, own[network.local, None])
 
     def masked(self, place: Neighbourhood, messages: np.ndarray) -> np.ndarray:
         """What the local neighbours of one agent send to it, (neighbour, words).

@@ -185,6 +185,7 @@ class SumsRun:
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         rounds, messages, floats = arrays["ledger"].tolist()
         self.gossip.ledger = Ledger(rounds, messages, floats, json.loads(str(arrays["kinds"])))
+        self.request.network.budget.spend(rounds)
         self.newton_iterations = int(arrays["newton_iterations"])
         self.choice = json.loads(str(arrays.get("choice", "{}")))
         if "centre" in arrays:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from starlings.errors import check_choice
 from starlings.network import Network
+from starlings.network.budget import Budget
 from starlings.privacy.guard_rails import GuardRails
 from starlings.privacy.secrecy import Secrecy
 from starlings.problem import Problem
@@ -33,6 +36,8 @@ def private_network(problem: Problem, network: Network, privacy: str, *others: P
         for each in (problem, *others):
             of_processes, measured = network.communicator.size, _measured(each)
             rails.check(network.size, each.dim, each.shards, of_processes, measured)
+    most = network.communicator.first(None if rails is None else rails.most_rounds)
+    network = network.limited(Budget(math.inf if most is None else most))
     if privacy == "none":
         return network
     return network.masked(Secrecy.agreed(network, rails))

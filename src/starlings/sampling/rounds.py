@@ -10,12 +10,12 @@ import jax
 import numpy as np
 
 from starlings.diagnostics.stein import Stein
-from starlings.diagnostics.stein_network import check_stein_identities
+from starlings.diagnostics.stein_network import MASKED_SUMS, SUMS, check_stein_identities
 from starlings.errors import DivergenceError
-from starlings.network.secrecy import check_budget
+from starlings.network.gossip import MESSAGES, rounds_per_sum
 from starlings.problem import Problem
 from starlings.results.datasets import RoundTraffic
-from starlings.results.disclosed import MESSAGES, RESULT
+from starlings.results.disclosed import RESULT
 from starlings.results.gather import Run
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
@@ -53,11 +53,13 @@ def run_rounds(
 ) -> Run:
     """All rounds of the local agents, their draws, and what a result reports besides."""
     own = setup.sampler.attributes(setup.chains, setup.schedule.num_rounds)
-    if request.network.secrecy is not None:
-        before = 0 if setup.tuning is None else setup.tuning.sent.rounds
-        check_budget(before + setup.schedule.num_rounds, request.network.secrecy.most_rounds)
+    is_examined = request.check and setup.tuning is not None and not _has_exact_law(setup)
+    network, rounds = request.network, setup.schedule.num_rounds
+    sums = SUMS if network.secrecy is None else MASKED_SUMS
+    network.budget.require(rounds + (sums * rounds_per_sum(network) if is_examined else 0))
+    network.budget.spend(rounds)
     run = _draws(request, setup, checkpoint, progress)
-    stein = _examined(run, setup) if request.check else None
+    stein = _examined(run, setup) if is_examined else None
     run.add_attributes(**_attributes(run, setup, stein), **own)
     return run
 
@@ -110,10 +112,8 @@ def _with_remedy(error: DivergenceError, setup: Setup) -> DivergenceError:
     return DivergenceError(f"{error} {hint}")
 
 
-def _examined(run: Run, setup: Setup) -> Stein | None:
-    """Stein's identities of the draws of a tuned run, unless their law is known exactly."""
-    if setup.tuning is None or _has_exact_law(setup):
-        return None
+def _examined(run: Run, setup: Setup) -> Stein:
+    """Stein's identities of the draws of a tuned run."""
     draws = np.moveaxis(run.recording.thinned(EXAMINED_DRAWS), 0, 1)
     number = draws.shape[0] * draws.shape[1]
     return check_stein_identities(setup.problem, run.network, draws, number)
@@ -136,7 +136,7 @@ def _attributes(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
     kinds = Counter[str]()
     for part in sent:
         kinds.update(part.kinds)
-    kinds[MESSAGES] = exchanged
+    kinds[MESSAGES] += exchanged
     if not setup.sampler.common_start:  # else the draws are the same at all agents
         kinds[RESULT] = run.chains * made * setup.problem.dim
     found: dict[str, Any] = {

@@ -111,7 +111,7 @@ class TunedSampler:
 
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Tune, and make the draws."""
-        tuned = self.stored(checkpoint) or Tuned(self.tuning(None, request, progress))
+        tuned = self.stored(request, checkpoint) or Tuned(self.tuning(None, request, progress))
         return self.run_tuned(tuned, request, checkpoint, progress)
 
     def run_tuned(
@@ -128,14 +128,16 @@ class TunedSampler:
         run.attributes |= tuned.attributes
         return run
 
-    def stored(self, checkpoint: Checkpoint | None) -> Tuned | None:
+    def stored(self, request: Request, checkpoint: Checkpoint | None) -> Tuned | None:
         """What the agents had found when the run that is resumed was begun."""
         found = None if checkpoint is None else checkpoint.tuning()
         if found is None:
             return None
         shared, own = found
         attributes = shared.pop("attributes", {})
-        return Tuned(Tuning.from_parts(shared, own, self.kind), attributes)
+        tuning = Tuning.from_parts(shared, own, self.kind)
+        request.network.budget.spend(tuning.sent.rounds)
+        return Tuned(tuning, attributes)
 
     def tuning(
         self,

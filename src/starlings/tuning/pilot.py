@@ -33,7 +33,7 @@ import numpy as np
 from starlings.diagnostics.stein import mean_and_error
 from starlings.errors import DivergenceError
 from starlings.network import Network
-from starlings.network.gossip import Gossip
+from starlings.network.gossip import MESSAGES, Gossip
 from starlings.problem import Problem
 from starlings.problem.coordinates import frame, times
 from starlings.runtime import loop
@@ -56,6 +56,8 @@ MAX_PILOTS = 6
 """Number of pilot runs after which the coordinates are taken as they are."""
 SHORT_PILOT = PilotLength(chains=64, cycles=200, draws=4)
 """The length of a pilot run that only has to tell how far the agents are apart."""
+SUMMARY = "summary of one site's draws"
+"""What one agent tells all others of its own draws, in the account of what leaves a site."""
 SMALLEST_ERROR = 1e-300
 """Smallest standard error of a mean that is divided by, in posterior sd."""
 
@@ -137,14 +139,17 @@ def pilot(
     """
     length = tuning.sampler.pilot if length is None else length
     positions = _pilot_draws(problem, tuning, gossip, seed, watch, length)
-    shown = np.moveaxis(_shown_draws(gossip, positions), 0, 1)
+    average = _average_if_masked(gossip, positions)
+    shown = np.moveaxis(positions[:, :, 0] if average is None else average, 0, 1)
     estimates = _estimates(shown, tuning.scale.ndim == 1)
     count, mean, covariance, points = _broadcast_all(gossip, estimates)
     schedule = pilot_schedule(tuning.sampler, length)
     rounds_per_draw = length.chains * length.draws * schedule.thin / float(count)
     disagreement = 0.0  # where potentials are quadratic, or all agents move together
     if not (problem.is_quadratic or tuning.sampler.common_start):
-        disagreement = worst_disagreement(gossip, positions.reshape(-1, *positions.shape[2:]))
+        draws = positions.reshape(-1, *positions.shape[2:])
+        known = None if average is None else _subset(average.reshape(-1, problem.dim))
+        disagreement = worst_disagreement(gossip, draws, known)
     moments = Moments(mean, covariance, float(count))
     return Pilot(moments, points, rounds_per_draw, disagreement)
 
@@ -168,22 +173,23 @@ def _pilot_draws(
     schedule = pilot_schedule(sampler, length)
     agents = tuning.problem(problem).agents(network)
     start = jax.numpy.asarray(np.zeros((chains, len(network.local), problem.dim)))
+    rounds, floats = schedule.num_rounds, sampler.card.floats(problem.dim)
+    gossip.count(rounds, rounds * gossip.links * chains, floats)  # of a pilot that fails, too
+    gossip.ledger.note(MESSAGES, rounds * chains * floats)
     with watch(f"tuning, pilot run {tuning.pilots + 1}", schedule.num_rounds) as report:
         recording = loop.run(sampler, agents, network, start, seed, schedule, report)
     if recording.count < schedule.draws:
         raise KeyboardInterrupt  # an incomplete pilot is of no use, unlike an incomplete run
-    rounds = schedule.num_rounds
-    gossip.ledger.add(rounds, rounds * gossip.links * chains, sampler.card.floats(problem.dim))
     return recording.joined().position
 
 
-def _shown_draws(gossip: Gossip, positions: np.ndarray) -> np.ndarray:
-    """The draws (draw, chain, dim) from which all agents learn: those of agent 0.
+def _average_if_masked(gossip: Gossip, positions: np.ndarray) -> np.ndarray | None:
+    """The average of all agents' draws (draw, chain, dim); None where messages are not masked.
 
-    Where messages are masked no agent shows its own draws, and the average of all is taken.
+    Then all agents learn from the draws of one of them. Masked agents show theirs to nobody.
     """
     if gossip.masks is None:
-        return positions[:, :, 0]
+        return None
     return gossip.sum(np.moveaxis(positions, 2, 0), "draws")[0] / gossip.network.size
 
 
@@ -203,16 +209,25 @@ def _subset(draws: np.ndarray) -> np.ndarray:
 
 
 def _broadcast_all(gossip: Gossip, values: list[np.ndarray]) -> list[np.ndarray]:
-    """Several arrays as agent 0 has them, in one broadcast."""
-    flat = broadcast(gossip, np.concatenate([value.ravel() for value in values]))
+    """Several arrays as one agent has them, in one broadcast; masked, they are of the average."""
+    flat = np.concatenate([value.ravel() for value in values])
+    if gossip.masks is None:
+        gossip.ledger.note(SUMMARY, flat.size)
+    flat = broadcast(gossip, flat)
     pieces = np.split(flat, np.cumsum([value.size for value in values])[:-1])
     return [piece.reshape(value.shape) for piece, value in zip(pieces, values, strict=True)]
 
 
-def worst_disagreement(gossip: Gossip, draws: np.ndarray) -> float:
-    """Eq. (2) from a subset of draws (draw, agent, dim): a sum and a maximum over the network."""
+def worst_disagreement(
+    gossip: Gossip, draws: np.ndarray, average: np.ndarray | None = None
+) -> float:
+    """Eq. (2) from a subset of draws (draw, agent, dim): a sum and a maximum over the network.
+
+    `average` is that of the subset over the agents (draw, dim), if it is known: no sum is formed.
+    """
     by_agent = np.moveaxis(_subset(draws), 1, 0)
-    average = gossip.sum(by_agent, "draws") / gossip.network.size
+    if average is None:
+        average = gossip.sum(by_agent, "draws") / gossip.network.size
     distances = np.sqrt(((by_agent - average) ** 2).mean(axis=1).max(axis=1))
     return float(gossip.largest(distances[:, None], "distance from the average")[0, 0])
 

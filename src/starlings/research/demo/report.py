@@ -15,6 +15,7 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.research.demo.data import COVARIATES
 from starlings.research.demo.ways import ROUND_SECONDS, Way
+from starlings.results.disclosed import disclosed_in_words
 from starlings.results.result import Result
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
@@ -164,13 +165,22 @@ def introduction(problem: Problem) -> str:
     )
 
 
-def closing(ways: list[Way]) -> str:
-    """What the default costs, in words."""
+def closing(ways: list[Way], results: list[Result]) -> str:
+    """What the default costs, and what left each site by each way, in words."""
     first, other = ways
-    return (
+    cost = (
         f"[bold]A posterior in {first.rounds:,} network rounds[/bold], where {other.title} takes "
-        f"{other.rounds:,}. [bold]Rows that left a site: 0.[/bold]"
+        f"{other.rounds:,}."
     )
+    left = [
+        f"{way.title}: {' '.join(f'{line}.' for line in disclosed_in_words(result.attrs))}"
+        for way, result in zip(ways, results, strict=True)
+    ]
+    masks = (
+        'No row is sent as it is; that alone protects no row. With privacy="totals" messages are '
+        "masked."
+    )
+    return "\n".join([cost, "[bold]What left the sites[/bold]", *left, masks])
 
 
 def save(

@@ -54,13 +54,13 @@ def run(
     with spinner("Each site alone, and all rows pooled, by NUTS", progress):
         separate, pooled = references(problem, reference_draws)
     found = [draw_by(method, problem, network, draws, SEED, progress) for method in METHODS]
-    ways = [way for way, _ in found]
+    ways, results = [way for way, _ in found], [result for _, result in found]
     table = report.summary(problem.sites, separate, ways, pooled)
-    report.save(output, table, ways, found[0][1], network)
+    report.save(output, table, ways, results[0], network)
     wide = console.width >= report.WIDE
     console.print(report.display_table(table, ways[0].title, wide))
     console.print(report.comparison_table(table, ways, pooled))
-    console.print(report.closing(ways), highlight=False)
+    console.print(report.closing(ways, results), highlight=False)
     console.print(f"Figure, table and draws: {output}/rand.png, .svg, .csv, .nc", highlight=False)
 
 

@@ -10,7 +10,6 @@ network, and passes it on as it is, or with masks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -76,7 +75,6 @@ class SumTap:
     """What every agent sent for each sum over the network, (agent, numbers)."""
     received: dict[str, list[np.ndarray]] = field(default_factory=dict)
     """What a site, by its name, read of its neighbours in every round: their sum, (numbers,)."""
-    most_rounds: float = math.inf
     fewest_neighbours: int = 2
 
     def sum_masks(self, network: Network) -> SumMasks:
