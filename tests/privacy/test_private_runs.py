@@ -249,7 +249,7 @@ def test_a_run_is_resumed_with_the_same_privacy_only(tmp_path):
 
 def test_positions_that_masks_cannot_hold_end_a_run_as_diverged():
     how = {**LENGTHS, "burn_in": 2, "initial": np.full(3, 1e16), "privacy": "totals"}
-    with pytest.raises(st.DivergenceError):
+    with pytest.raises(st.DivergenceError, match=r"Masked messages hold positions below 1.1e\+12"):
         st.sample(logistic(), RING, st.DADMMS(rho=4.0), **how)
 
 

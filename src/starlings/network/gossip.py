@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.errors import PrivacyError
+from starlings.errors import FixedPointError, PrivacyError
 from starlings.network import Network
 from starlings.network.delivery import Wiring
 from starlings.network.hops import hops
@@ -83,6 +83,8 @@ class Gossip:
     ledger: Ledger = field(default_factory=Ledger)
     masks: SumMasks | None = field(init=False)
     """What hides all but totals; None if agents send their numbers as they are."""
+    was_far: bool = field(init=False, default=False)
+    """Whether finite numbers of local agents were made infinite by `bounded`, in its last call."""
 
     def __post_init__(self) -> None:
         network = self.network
@@ -148,7 +150,21 @@ class Gossip:
         parts = np.asarray(parts)
         if self.masks is None:
             return parts
-        return np.where(np.abs(parts) < FARTHEST, parts, np.inf)
+        is_near = np.abs(parts) < FARTHEST
+        self.was_far = bool(np.isfinite(parts[~is_near]).any())
+        return np.where(is_near, parts, np.inf)
+
+    def refuse_far(self) -> None:
+        """Raise if `bounded` made finite numbers of some site infinite, in its last call.
+
+        For where no sum is finite; all processes call this.
+        """
+        if self.masks is not None and self.network.communicator.first(self.was_far or None):
+            raise FixedPointError(
+                f"numbers of some site are {FARTHEST:.2g} or larger, which count as infinite in a "
+                "masked sum. Leave constants out of the log-likelihood and the log-prior, and give "
+                "the columns other units, or standardise them."
+            )
 
     def _masked_sum(self, flat: np.ndarray) -> np.ndarray:
         """The sum of numbers (agent, k), of which nobody learns more than the total.
@@ -163,9 +179,11 @@ class Gossip:
         return np.tile(total, (len(flat), 1))
 
     def largest(self, values: Any, what: str = NUMBERS) -> np.ndarray:
-        """The largest of `values` (agent, k), which are not negative; at least that, if masked.
+        """The largest of `values` (agent, k), which are not negative; an upper bound, if masked.
 
-        Where sums are masked the total stands for the largest, since a maximum cannot be masked.
+        A maximum cannot be masked, and the total stands for it: between the largest and the number
+        of agents times that. It is for limits, which are then kept with room to spare: a masked run
+        may take a shorter step, or a larger penalty, than one without masks.
         """
         return self.max(values, what) if self.masks is None else self.sum(values, what)
 

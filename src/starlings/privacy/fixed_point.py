@@ -109,11 +109,10 @@ def encoded(values: np.ndarray, sites: int) -> Words:
         sites: the number of sites whose numbers will be added.
     """
     values = np.asarray(values, float)
-    is_finite = np.isfinite(values)
-    if not is_finite.all():
+    if sites > MOST_SITES or not np.abs(values).max(initial=0.0) < LARGEST / sites:
+        is_finite = np.isfinite(values)
         _check_range(np.where(is_finite, values, 0.0), sites)
-        return _encoded(np.where(is_finite, values, INFINITE))
-    _check_range(values, sites)
+        values = np.where(is_finite, values, INFINITE)
     return _encoded(values)
 
 

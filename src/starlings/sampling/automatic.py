@@ -56,7 +56,7 @@ class Automatic:
 
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Choose, and make the draws; a run that is resumed goes on with its method."""
-        tuned = BY_ROUNDS.stored(checkpoint)
+        tuned = BY_ROUNDS.stored(request, checkpoint)
         if tuned is None:
             with jax.enable_x64(True):
                 run = SumsRun.begun(request, checkpoint, progress)

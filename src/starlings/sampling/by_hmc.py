@@ -94,6 +94,7 @@ def _first_state(run: SumsRun, chain: LockStep, labels: np.ndarray) -> ChainStat
     tried = normal if is_known else _anywhere(run) + ANYWHERE * normal
     potentials = np.asarray(chain.chains.at(jnp.asarray(tried))[0])
     if not np.isfinite(potentials).any():
+        run.gossip.refuse_far()
         sites = undefined_sites(run.request.network, chain.chains.own(jnp.asarray(tried)))
         raise TuningError(
             f"the log-posterior is not finite at any of {len(tried)} points at which chains were "

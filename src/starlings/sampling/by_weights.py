@@ -70,6 +70,7 @@ def require_weights(run: SumsRun) -> None:
     if found.suffice(wanted):
         return
     if not found.is_defined:
+        run.gossip.refuse_far()
         raise CandidateError(
             f"none of {len(found.points):,} candidates around the mode has a weight: at each of "
             "them the potential of some site is infinite or undefined. Look for a log-likelihood "

@@ -12,7 +12,8 @@ import numpy as np
 from starlings.diagnostics.stein import Stein
 from starlings.diagnostics.stein_network import MASKED_SUMS, SUMS, check_stein_identities
 from starlings.errors import DivergenceError
-from starlings.network.gossip import MESSAGES, rounds_per_sum
+from starlings.network import Network
+from starlings.network.gossip import FARTHEST, MESSAGES, rounds_per_sum
 from starlings.problem import Problem
 from starlings.results.datasets import RoundTraffic
 from starlings.results.disclosed import RESULT
@@ -81,7 +82,7 @@ def _draws(
                 sampler, agents, network, positions, seed, schedule, report, checkpoint=checkpoint
             )
         except DivergenceError as error:
-            raise _with_remedy(error, setup) from None
+            raise _with_remedy(error, setup, network) from None
     return Run(
         problem,
         network,
@@ -104,8 +105,13 @@ def _message_bytes(request: Request, setup: Setup) -> int:
     return math.ceil(WORD_BYTES * words_of(floats * setup.chains) / setup.chains)
 
 
-def _with_remedy(error: DivergenceError, setup: Setup) -> DivergenceError:
+def _with_remedy(error: DivergenceError, setup: Setup, network: Network) -> DivergenceError:
     """The error of a run that diverged; a tuned run has safer alternatives."""
+    if network.secrecy is not None:
+        error = DivergenceError(
+            f"{error} Masked messages hold positions below {FARTHEST:.2g}, and larger ones count "
+            "as infinite: where those are right, give the columns other units."
+        )
     if setup.tuning is None or setup.tuning.is_exact:
         return error
     hint = "This run was tuned: method='hmc' and method='metropolis' are exact, and do not diverge."

@@ -57,6 +57,10 @@ class SummedPotential(abc.ABC):
         """The parts, with those that cannot be summed at far points made infinite."""
         return parts
 
+    def refuse_far(self) -> None:
+        """Raise if the last `bounded` parts were finite, and too large for a sum."""
+        return
+
     @abc.abstractmethod
     def same_everywhere(self, value: np.ndarray) -> np.ndarray:
         """The value as one agent has it, equal in every bit at all agents."""
@@ -116,6 +120,10 @@ class NetworkPotential(SummedPotential):
     def bounded(self, parts: np.ndarray) -> np.ndarray:
         """Those that masks cannot hold are infinite."""
         return self.gossip.bounded(parts)
+
+    def refuse_far(self) -> None:
+        """Raise if masks could not hold the last of them, although they were finite."""
+        self.gossip.refuse_far()
 
     def same_everywhere(self, value: np.ndarray) -> np.ndarray:
         """The value of the root of the sums, after it has been broadcast to all agents."""

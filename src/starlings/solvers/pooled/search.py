@@ -192,6 +192,8 @@ class Search:
         """The longest of many short steps at which F falls enough."""
         steps = SHORT_FRACTIONS[:, None] * descent.direction
         values = self.potential.values(place.point + steps)
+        if not np.isfinite(values).any():
+            self.potential.refuse_far()
         promised = SUFFICIENT_DECREASE * SHORT_FRACTIONS * descent.decrement
         rounding = POTENTIAL_ROUNDING * abs(place.here.value)
         good = np.flatnonzero(values <= place.here.value - promised + rounding)
