@@ -11,7 +11,7 @@ import numpy as np
 
 from starlings.diagnostics.stein import Stein
 from starlings.diagnostics.stein_network import MASKED_SUMS, SUMS, check_stein_identities
-from starlings.errors import DivergenceError
+from starlings.errors import DivergenceError, MaskError
 from starlings.network import Network
 from starlings.network.gossip import FARTHEST, MESSAGES, rounds_per_sum
 from starlings.problem import Problem
@@ -83,6 +83,8 @@ def _draws(
             )
         except DivergenceError as error:
             raise _with_remedy(error, setup, network) from None
+        except jax.errors.JaxRuntimeError as error:
+            raise _of_masks(error) from None
     return Run(
         problem,
         network,
@@ -103,6 +105,12 @@ def _message_bytes(request: Request, setup: Setup) -> int:
     if request.network.secrecy is None:
         return floats * np.dtype(request.precision).itemsize
     return math.ceil(WORD_BYTES * words_of(floats * setup.chains) / setup.chains)
+
+
+def _of_masks(error: jax.errors.JaxRuntimeError) -> Exception:
+    """The error of masks that do not cancel, which compiled code has wrapped in its own."""
+    _, is_of_masks, text = str(error).rpartition(f"{MaskError.__name__}: ")
+    return MaskError(text.strip()) if is_of_masks else error
 
 
 def _with_remedy(error: DivergenceError, setup: Setup, network: Network) -> DivergenceError:
