@@ -22,11 +22,14 @@ def private_network(problem: Problem, network: Network, privacy: str, *others: P
 
     Args:
         problem: the model and the rows of the local sites.
-        network: the network, with its nodes in the order of the problem's sites.
+        network: the network, with its nodes in the order of the problem's sites. One that is
+            masked already stays as it is.
         privacy: one of `PRIVACY`.
         others: further models of the same sites, which are checked too.
     """
     check_choice(PRIVACY, privacy=privacy)
+    if network.secrecy is not None:  # by a runtime that has checked the guard rails itself
+        return network
     rails = GuardRails.of_this_machine()
     if privacy == "totals":
         rails = rails or GuardRails()
@@ -37,7 +40,7 @@ def private_network(problem: Problem, network: Network, privacy: str, *others: P
             of_processes, measured = network.communicator.size, _measured(each)
             rails.check(network.size, each.dim, each.shards, of_processes, measured)
     most = network.communicator.first(None if rails is None else rails.most_rounds)
-    network = network.limited(Budget(math.inf if most is None else most))
+    network = network.limited(Budget(min(network.budget.most, math.inf if most is None else most)))
     if privacy == "none":
         return network
     return network.masked(Secrecy.agreed(network, rails))

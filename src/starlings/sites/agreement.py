@@ -83,7 +83,7 @@ def agree(
     session = hashlib.sha256(b"".join(reveals)).digest()  # (3)
     keys = {site: bytes.fromhex(table["mask_key"]) for site, table in found.items()}
     own_keys = {kit.site: SiteKeys(kit.site, mask_key, keys, session)}
-    secrecy = Secrecy(own_keys, rails.most_rounds, rails.fewest_neighbours)
+    secrecy = Secrecy(own_keys, rails.fewest_neighbours)
     return Agreement(int.from_bytes(session[:SEED_BYTES], "little"), secrecy)
 
 

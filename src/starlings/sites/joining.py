@@ -25,6 +25,7 @@ from typing import Any
 
 from starlings.errors import PrivacyError, SiteError
 from starlings.network import Network
+from starlings.network.budget import Budget
 from starlings.privacy.guard_rails import GuardRails
 from starlings.problem import Problem
 from starlings.results.outputs import RunFiles
@@ -98,7 +99,9 @@ class Site:
         rows = SiteData.open(data, kit.site, list(manifest.content["columns"]))
         study = kit.study(rows)
         problem = study.make_problem([kit.site], _refused).part_of(manifest.sites)
-        rails = manifest.limits.with_those_of(GuardRails.of_this_machine())
+        rails = manifest.limits.with_those_of(GuardRails.of_this_machine() or GuardRails())
+        if manifest.content["privacy"] == "none":
+            rails.check_masks()
         rails.check(len(manifest.sites), problem.dim, problem.shards)
         return cls(kit, approval, study, problem, study.make_network(manifest.sites), rails)
 
@@ -156,6 +159,7 @@ def join(
     RunFiles(output, overwrite).check([Path(kit), Path(data)])
     with _joined(site, connection or Connection(), Progress(progress)) as (communicator, streams):
         network = site.network.distributed([site.number], communicator)
+        network = network.limited(Budget(site.rails.most_rounds))
         agreement = agree(site.kit, site.approval, network, communicator, site.rails)
         if site.kit.manifest.content["privacy"] == "totals":
             network = network.masked(agreement.secrecy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from starlings.privacy.guard_rails import GuardRails
 
@@ -29,8 +29,8 @@ class Limits:
     def with_those_of(self, site: GuardRails) -> GuardRails:
         """The stricter of these limits and those of a site, one by one."""
         own = {**asdict(self), "most_rounds": self.rounds}
-        names = [field.name for field in fields(GuardRails)]
+        names = [field.name for field in fields(GuardRails) if field.name in own]
         stricter = {True: max, False: min}
-        return GuardRails(
-            **{n: stricter[n.startswith("fewest")](own[n], getattr(site, n)) for n in names}
+        return replace(
+            site, **{n: stricter[n.startswith("fewest")](own[n], getattr(site, n)) for n in names}
         )
