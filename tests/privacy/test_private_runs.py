@@ -19,6 +19,7 @@ from starlings.methods.weights import WeightedCandidates
 from starlings.network.gossip import MESSAGES, Gossip
 from starlings.privacy.masks import Masks
 from starlings.privacy.secrecy import Secrecy
+from starlings.results import disclosed
 from starlings.results.disclosed import CONSEQUENCES, RESULT
 from starlings.runtime.maskable import is_maskable
 from starlings.tuning.pilot import SUMMARY
@@ -260,6 +261,7 @@ def test_what_an_examination_sends_is_disclosed():
 
 
 def test_every_kind_of_number_has_a_consequence():
+    assert disclosed.MESSAGES == MESSAGES
     kinds = {HMC_KIND, WEIGHTS_KIND, MESSAGES, "derivatives", "draws", "gradients at draws"}
     kinds |= {"potentials", "smallest penalty", "mean and sd of draws", "sums over rows", SUMMARY}
     assert kinds | {"distance from the average", "log-ratios of densities"} == set(CONSEQUENCES)

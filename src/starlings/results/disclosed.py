@@ -15,8 +15,6 @@ from typing import Any
 
 import pandas as pd
 
-from starlings.network.gossip import MESSAGES
-
 CONSEQUENCES = {
     "derivatives": "gradients and Hessians of a small site determine its rows",
     "potentials": "the fit of the site's rows at some points",
@@ -40,6 +38,8 @@ CONSEQUENCES = {
 TOTALS = "nothing about one site beyond what the total over all sites says"
 NEIGHBOUR_TOTALS = "nothing about one site beyond what the total over a site's neighbours says"
 """What follows where messages are masked."""
+MESSAGES = "messages of the sampler"
+"""The same as in `starlings.network.gossip`: reading a result imports nothing that sends."""
 RESULT = "draws of the site's agent, in the result"
 """The draws by a sampler whose agents do not all make the same ones."""
 RESULT_READERS = "process 0 and whoever gets the result"
