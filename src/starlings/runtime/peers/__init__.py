@@ -12,6 +12,7 @@ frames.py         the layout of what crosses a link
 values.py         small values as bytes
 links.py          keeps a connection to each neighbour, as long as the run lasts
 link.py           the link to one neighbour: connects, backs off, connects again
+link_parts.py     what a link needs of the messages of a neighbour
 link_state.py     how the link to a neighbour is, for those who look after it
 listening.py      connections that neighbours open to this site directly
 ways.py           how a neighbour can be reached, and where two sites meet at a relay

@@ -16,11 +16,11 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 from starlings.errors import PeerRefusedError, ProtocolError, SiteError
 from starlings.runtime.peers.carriers import Carrier, DirectCarrier, RelayCarrier
+from starlings.runtime.peers.link_parts import Messages, first_of
 from starlings.runtime.peers.link_state import LinkState
 from starlings.runtime.peers.pipes import Pipe, Timing, open_pipe
 from starlings.runtime.peers.tls import Identity, SecureChannel
@@ -40,35 +40,11 @@ PARTING = 1.0
 """Seconds for telling a neighbour why its link has ended for good."""
 
 
-class Stream(Protocol):
-    """What a link needs of the messages of a neighbour; any thread may call anything."""
-
-    largest_frame: int
-    """Bytes of a frame, at most."""
-    wake: Callable[[], None]
-    """Called by the stream when `due` has something new; a link sets it."""
-
-    def opening(self) -> bytes:
-        """The first frame on a new connection."""
-
-    def arrived(self, frame: bytes, /) -> None:
-        """Take a frame that has arrived."""
-
-    def due(self) -> list[bytes]:
-        """The frames to be sent now, each of them once on a connection."""
-
-    def disconnected(self) -> None:
-        """Hear that the connection is gone."""
-
-    def failed(self, error: BaseException, /) -> None:
-        """Hear that there will be no connection any more."""
-
-
 class Link:
     """The link to one neighbour, in the loop of one thread."""
 
     def __init__(
-        self, me: Identity, neighbour: str, ways: Sequence[Way], stream: Stream, timing: Timing
+        self, me: Identity, neighbour: str, ways: Sequence[Way], stream: Messages, timing: Timing
     ) -> None:
         self.me, self.neighbour, self.stream, self.timing = me, neighbour, stream, timing
         self.failure: SiteError | None = None
@@ -318,17 +294,3 @@ class Link:
 
 class _NotThereError(Exception):
     """The neighbour was not at a relay, and may be at another."""
-
-
-async def first_of(*work: Coroutine[Any, Any, Any]) -> None:
-    """Return, or raise, when the first of several coroutines has; the others are cancelled."""
-    tasks = [asyncio.ensure_future(each) for each in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    errors = [task.exception() for task in tasks if task in done]
-    for error in sorted(filter(None, errors), key=lambda each: not isinstance(each, SiteError)):
-        raise error

@@ -13,7 +13,8 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from starlings.errors import SiteError
-from starlings.runtime.peers.link import Link, Stream
+from starlings.runtime.peers.link import Link
+from starlings.runtime.peers.link_parts import Messages
 from starlings.runtime.peers.link_state import LinkState
 from starlings.runtime.peers.listening import Listener
 from starlings.runtime.peers.pipes import Timing
@@ -36,7 +37,7 @@ class Links:
         self,
         me: Identity,
         ways: Mapping[str, Way | Sequence[Way]],
-        streams: Mapping[str, Stream],
+        streams: Mapping[str, Messages],
         *,
         delay: float = 0.0,
         heartbeat: float = 5.0,
