@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import starlings as st
+from starlings.runtime import loop
+from starlings.runtime.divergence import EXPLODED, NEVER, REASONS
 from tests.peers.flock import Flock
 
 SITES = ["Ashby", "Brook", "Cliff"]
@@ -52,3 +56,16 @@ def test_draws_are_those_of_one_process_and_kills_change_no_bit(how, tmp_path):
         np.testing.assert_array_equal(calm, hard)
         np.testing.assert_allclose(calm, alone.posterior.beta.values[:, :, site], atol=1e-10)
     assert sum(site.restarts for site in flock.sites) > 0
+
+
+def test_all_sites_say_where_a_run_diverged_first(tmp_path):
+    codes = {0: [[NEVER]], 1: [[5 * REASONS + EXPLODED]], 2: [[8 * REASONS + EXPLODED]]}
+
+    def diverged(communicator):
+        site = communicator.rank
+        network = SimpleNamespace(local_names=[SITES[site]], communicator=communicator)
+        process = SimpleNamespace(network=network, sampler=st.DADMMS(rho=1.0))
+        return loop._Process._divergence(process, SimpleNamespace(divergence=codes[site]))
+
+    for text in Flock(NETWORK, diverged, tmp_path).run():
+        assert text.startswith("agent 'Brook' diverged in round 5 of chain 0: its position")

@@ -29,7 +29,13 @@ from starlings.runtime._layout import full_precision_products, in_order, repeate
 from starlings.runtime.buckets import Agents
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.chunks import Chunk, Pace, draws_per_chunk, next_chunk
-from starlings.runtime.divergence import first_divergence, no_divergence, retraced, watched
+from starlings.runtime.divergence import (
+    Divergence,
+    first_divergence,
+    no_divergence,
+    retraced,
+    watched,
+)
 from starlings.runtime.masked_delivery import delivery_of
 from starlings.runtime.recording import Record, Recording, Schedule, mean_disagreement
 from starlings.runtime.rounds import (
@@ -304,4 +310,4 @@ class _Process:
         """What is wrong with the first agent of any process that diverged; None if none has."""
         own = first_divergence(carry.divergence, self.network.local_names, self.sampler)
         first = self.network.communicator.first(own)
-        return None if first is None else first.text
+        return None if first is None else Divergence(*first).text  # between sites it is a tuple
