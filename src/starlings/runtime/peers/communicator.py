@@ -17,12 +17,12 @@ import functools
 import struct
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
-from starlings.errors import SiteError
+from starlings.errors import ProtocolError, SiteError
 from starlings.network import Network
 from starlings.network.crossings import Crossings
 from starlings.runtime.callback import exchange_on_host
@@ -121,32 +121,37 @@ class PeersCommunicator:
             data = call.data(tree.parent)
         for child in tree.children:
             call.send(child, data)
-        return values.decoded(data)
+        return call.decoded(data, tree.parent)
 
     def first(self, value: Value | None) -> Value | None:
         """The smallest value that is not None at any site, eq. (4)."""
         call, tree = self._call(Kind.FIRST), self._to_first
-        every = [value, *(values.decoded(call.data(child)) for child in tree.children)]
-        data = values.encoded(min((one for one in every if one is not None), default=None))
+        every = [value, *(call.value(child) for child in tree.children)]
+        data = values.encoded(self._smallest([one for one in every if one is not None]))
         if tree.parent is not None:
             call.send(tree.parent, data)
             data = call.data(tree.parent)
         for child in tree.children:
             call.send(child, data)
-        return values.decoded(data)
+        return call.decoded(data, tree.parent)
 
     def everybody(self, own: bytes) -> list[bytes]:
         """The bytes of every site, in the order of the sites, at all of them, eq. (4)."""
         call, tree, found = self._call(Kind.EVERYBODY), self._to_first, {str(self.rank): own}
         for child in tree.children:
-            found |= values.decoded(call.data(child))
+            theirs = call.value(child)
+            if not self._is_of_sites(theirs) or not found.keys().isdisjoint(theirs):
+                raise call.unusable(child, "it is not the bytes of some sites behind it.")
+            found |= theirs
         data = values.encoded(found)
         if tree.parent is not None:
             call.send(tree.parent, data)
             data = call.data(tree.parent)
         for child in tree.children:
             call.send(child, data)
-        every = values.decoded(data)
+        every = call.decoded(data, tree.parent)
+        if not self._is_of_sites(every) or len(every) != self.size:
+            raise call.unusable(tree.parent, "it is not the bytes of every site.")
         return [every[str(site)] for site in range(self.size)]
 
     def gather(self, own: np.ndarray, axis: int) -> np.ndarray:
@@ -166,6 +171,23 @@ class PeersCommunicator:
         self.journal.append(Record.FOUND, value)
         self.journal.sync()  # before anything is sent that follows from it
         return value
+
+    def _is_of_sites(self, found: Any) -> bool:
+        """Whether a value that arrived is a table of bytes by the number of a site."""
+        numbers = {str(site) for site in range(self.size)}
+        is_table = isinstance(found, dict) and found.keys() <= numbers
+        return is_table and all(isinstance(one, bytes) for one in found.values())
+
+    @staticmethod
+    def _smallest(every: list[Any]) -> Any:
+        """The smallest of the values that sites have; None if there is none."""
+        try:
+            return min(every, default=None)
+        except (TypeError, ValueError):
+            raise SiteError(
+                "the sites have values that cannot be compared. All sites need the same version "
+                "of starlings and its packages."
+            ) from None
 
     def _call(self, kind: Kind) -> _Call:
         self.calls += 1
@@ -195,6 +217,25 @@ class _Call:
         if len(data) != like.nbytes:
             raise self._not_the_same(neighbour, self.stamp + data)
         return np.frombuffer(data, like.dtype).reshape(like.shape)
+
+    def value(self, neighbour: int) -> Any:
+        """The value of a neighbour, see `values`."""
+        return self.decoded(self.data(neighbour), neighbour)
+
+    def decoded(self, data: bytes, neighbour: int | None) -> Any:
+        """The value of bytes that came from a neighbour, or None for this site."""
+        try:
+            return values.decoded(data)
+        except ProtocolError as error:
+            raise self.unusable(neighbour, str(error)) from None
+
+    def unusable(self, neighbour: int | None, fault: str) -> SiteError:
+        """The error for a value that no site of this version sends."""
+        name = "a neighbour" if neighbour is None else self.streams[neighbour].neighbour
+        return SiteError(
+            f"what {name} sent in call {STAMP.unpack(self.stamp)[1]:,} cannot be used: {fault} "
+            "Ask who runs it which version of starlings that is."
+        )
 
     def _not_the_same(self, neighbour: int, message: bytes) -> SiteError:
         name = self.streams[neighbour].neighbour

@@ -16,6 +16,7 @@ can be read by its owner only. One process at a time may use it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import threading
@@ -120,11 +121,7 @@ class Journal:
             try:
                 _write_all(self._file, record, self._size)
             except OSError as error:
-                self.failure = SiteError(
-                    f"the journal {self.path} cannot be written ({error.strerror}). Make room or "
-                    "mend the disk, and start this site again: it goes on where it was."
-                )
-                raise self.failure from None
+                raise self._failed(error) from None
             self._size += len(record)
             size = self._size
         self._wanted.set()
@@ -138,8 +135,13 @@ class Journal:
         """Write to disk what has been appended so far."""
         with self._writing:
             size = self._size
+        if self.failure is not None:
+            raise self.failure
         if size > self._synced:
-            os.fsync(self._file)
+            try:
+                os.fsync(self._file)
+            except OSError as error:
+                raise self._failed(error) from None
             self._synced = size
             for called in self.on_sync:
                 called()
@@ -151,16 +153,27 @@ class Journal:
         self._closing.set()
         self._wanted.set()
         self._thread.join()
-        os.close(self._file)
+        with self._writing:
+            closed, self._file = self._file, -1  # nothing is written to a file that got its number
+            os.close(closed)
         self._lock.close()
 
     def _sync_always(self) -> None:
-        while not self._closing.is_set():
-            self._wanted.wait()
-            self._wanted.clear()
+        with contextlib.suppress(SiteError):  # the next `append` raises it
+            while not self._closing.is_set():
+                self._wanted.wait()
+                self._wanted.clear()
+                self.sync()
+                self._closing.wait(SYNC_EVERY)
             self.sync()
-            self._closing.wait(SYNC_EVERY)
-        self.sync()
+
+    def _failed(self, error: OSError) -> SiteError:
+        """The error of all that is written from now on: nobody knows what is on disk."""
+        self.failure = SiteError(
+            f"the journal {self.path} cannot be written ({error.strerror}). Make room or mend the "
+            "disk, and start this site again: it goes on where it was."
+        )
+        return self.failure
 
     def _begun(self, run: bytes) -> int:
         """The size of the file, of which all records have been read, or of a new one."""

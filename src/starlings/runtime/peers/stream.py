@@ -12,6 +12,10 @@ again, in every bit the same (the journal has their digests), and sends those fr
 message with a number below `num_arrived` is a duplicate, and is dropped; one with a number above it
 is an error of the link.
 
+A neighbour that runs the same program is a few messages ahead, and confirms what it has within a
+second. So there is a limit to what is kept for it, and for its messages: a neighbour that keeps to
+neither ends the run, and not the memory of this machine.
+
 There is no input or output here but the journal: frames come in by `arrived`, and what is to be
 sent is asked for by `due`. Any thread may call anything.
 """
@@ -31,6 +35,9 @@ from starlings.runtime.peers.journal import Kind as Record
 
 DIGEST_BYTES = 16
 """Bytes of the digest of a message in the journal."""
+MOST_KEPT = 4 * LARGEST_BODY
+"""Bytes of a neighbour's messages that are not used yet, at most, and of those that it has not
+confirmed; each message counts with a head."""
 PATIENCE = 0.5
 """Seconds from one look for an interrupt to the next while a message is awaited."""
 
@@ -56,6 +63,8 @@ class Stream:
         past = journal.past
         self._inbox: deque[Place | bytes] = deque(past.received.get(neighbour, ()))
         self._past_sent = past.sent.get(neighbour, deque())
+        self._unused = 0
+        """Bytes of the messages in memory that are not used yet."""
         self.num_arrived = len(self._inbox)
         self._on_disk, self._told = self.num_arrived, -1
         self._sizes: deque[tuple[int, int]] = deque()
@@ -65,6 +74,8 @@ class Stream:
         """The next number to send; None until the neighbour has said what it wants."""
         self._unsent: deque[bytes] = deque()
         """Messages from the number `durable` on (or fewer, if they are not made yet)."""
+        self._unconfirmed = 0
+        """Bytes of them."""
         self._changed = threading.Condition()
         self.failure: BaseException | None = None
         self.others: Sequence[Stream] = ()
@@ -88,7 +99,14 @@ class Stream:
         with self._changed:
             if self.made >= self.durable:
                 self._unsent.append(body)
+                self._unconfirmed += kept(body)
             self.made += 1
+            if self._unconfirmed > MOST_KEPT:
+                raise SiteError(
+                    f"{self.neighbour} goes on, and does not confirm what it receives: "
+                    f"{len(self._unsent):,} messages are kept for it. Look at its disk, and at "
+                    "its version of starlings."
+                )
         self.wake()
 
     def receive(self) -> bytes:
@@ -102,6 +120,7 @@ class Stream:
                 self._changed.wait(PATIENCE)
             self.waiting_since = None
             message = self._inbox.popleft()
+            self._unused -= kept(message) if isinstance(message, bytes) else 0
         body = self.journal.body(message) if isinstance(message, Place) else message
         self.on_used(self.num_used, body)
         self.num_used += 1
@@ -127,6 +146,7 @@ class Stream:
         if frame.sender != self.number:
             raise ProtocolError(f"a frame of site {frame.sender} came from {self.neighbour}.")
         with self._changed:
+            self._check_possible(frame)
             self._confirm(frame.durable)
             if frame.kind == Kind.HELLO:
                 self._go_on_at(frame.number)
@@ -177,11 +197,20 @@ class Stream:
         self._told = self._on_disk
         return Frame(kind, self.run, self.me, number, self._on_disk, body).encoded()
 
+    def _check_possible(self, frame: Frame) -> None:
+        """Refuse a frame that confirms what was not sent, or comes before the first one."""
+        sent = frame.number if frame.kind == Kind.HELLO else self.wanted
+        if sent is None or frame.durable > sent:
+            raise ProtocolError(
+                f"{self.neighbour} confirmed {frame.durable:,} messages, and "
+                f"{'none' if sent is None else f'{sent:,}'} were sent on this connection or before."
+            )
+
     def _confirm(self, durable: int) -> None:
         """Keep no longer what the neighbour has on disk, eq. (1)."""
         self.durable = max(self.durable, durable)
         while self._unsent and self._first_unsent < self.durable:
-            self._unsent.popleft()
+            self._unconfirmed -= kept(self._unsent.popleft())
 
     def _go_on_at(self, number: int) -> None:
         """Send from a message on that the neighbour wants."""
@@ -201,11 +230,17 @@ class Stream:
             )
         if frame.number < self.num_arrived:
             return  # a duplicate
+        if self._unused > MOST_KEPT:
+            raise SiteError(
+                f"{self.neighbour} sends far ahead: {len(self._inbox):,} of its messages are not "
+                "used yet. It does not run the same program; ask who runs it."
+            )
         fields = (self.number, frame.number, self.durable)
         size = self.journal.append(Record.RECEIVED, frame.body, *fields)
         self.num_arrived += 1
         self._sizes.append((size, self.num_arrived))
         self._inbox.append(frame.body)
+        self._unused += kept(frame.body)
         self._changed.notify_all()
 
     def _synced(self) -> None:
@@ -226,3 +261,8 @@ class Stream:
                 "restart: the rows, a package or the machine have changed. Restore what was "
                 "there, or start the run anew at all sites."
             )
+
+
+def kept(body: bytes) -> int:
+    """What a message counts for as long as it is kept."""
+    return len(body) + HEAD.size

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,10 @@ TAG = "_"
 """The key of the name of a type in what stands for a value that JSON does not have."""
 KINDS = "bifu"
 """Kinds of NumPy types that are sent: truth values, integers and floating-point numbers."""
+TYPE = re.compile("[<>|=]?[bifu][0-9]{1,2}", re.ASCII)
+"""How such a type is written; nothing else is given to NumPy."""
+MOST_AXES = 32
+"""Axes of an array, at most."""
 
 
 def encoded(value: Any) -> bytes:
@@ -28,7 +33,7 @@ def decoded(data: bytes) -> Any:
     """The value of these bytes; a `ProtocolError` if they have none."""
     try:
         return _restored(json.loads(data))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ProtocolError(f"a value that arrived cannot be read: {error}.") from None
 
 
@@ -64,7 +69,15 @@ def _restored(value: Any) -> Any:
     data = base64.b64decode(value["data"], validate=True)
     if kind == "bytes":
         return data
-    dtype = np.dtype(str(value["type"]))
-    if kind != "array" or dtype.kind not in KINDS:
-        raise ValueError(f"unknown type {kind!r}")
-    return np.frombuffer(data, dtype).reshape(value["shape"]).copy()
+    if kind != "array" or not TYPE.fullmatch(value["type"]):
+        raise ValueError(f"unknown type {str(kind)[:80]!r}")
+    return np.frombuffer(data, value["type"]).reshape(_shape(value["shape"])).copy()
+
+
+def _shape(shape: Any) -> list[int]:
+    """The shape of an array, whose numbers are none that NumPy has to find out."""
+    if not isinstance(shape, list) or len(shape) > MOST_AXES:
+        raise ValueError("a shape is no list of whole numbers")
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError("a shape is no list of whole numbers")
+    return shape
