@@ -115,4 +115,15 @@ def test_a_secret_that_differs_from_the_commitment_is_refused(kits, tmp_path, mo
     refused(kits, tmp_path, "did not reveal the secret")
 
 
+def test_a_key_for_masks_of_which_every_secret_is_zero_is_refused(kits, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        agreement,
+        "_statement",
+        lambda kit, approval, secret, key: STATEMENT(
+            kit, approval, secret, bytes(32) if kit.site == "Cliff" else key
+        ),
+    )
+    refused(kits, tmp_path, "the statement of 'Cliff' cannot be used: `mask_key` is no key")
+
+
 STATEMENT = agreement._statement

@@ -82,6 +82,7 @@ def agree(
             raise SiteError(f"{site!r} did not reveal the secret that it had committed itself to.")
     session = hashlib.sha256(b"".join(reveals)).digest()  # (3)
     keys = {site: bytes.fromhex(table["mask_key"]) for site, table in found.items()}
+    _check_mask_keys(mask_key, keys)
     own_keys = {kit.site: SiteKeys(kit.site, mask_key, keys, session)}
     secrecy = Secrecy(own_keys, rails.fewest_neighbours)
     return Agreement(int.from_bytes(session[:SEED_BYTES], "little"), secrecy)
@@ -135,3 +136,13 @@ def _check_hexadecimal(found: Mapping[str, Any], where: str) -> None:
             is_right = False
         if not is_right:
             raise damaged(where, f"`{name}` must be {KEY_BYTES} bytes in hexadecimal digits")
+
+
+def _check_mask_keys(own: Any, keys: Mapping[str, bytes]) -> None:
+    """Refuse the key of a site with which every secret would be zero."""
+    public = primitives("asymmetric.x25519").X25519PublicKey
+    for site, key in keys.items():
+        try:
+            own.exchange(public.from_public_bytes(key))
+        except ValueError:
+            raise damaged(f"the statement of {site!r}", "`mask_key` is no key") from None
