@@ -132,6 +132,23 @@ def test_a_restarted_site_goes_on_with_its_transcript(tmp_path):
         write(tmp_path, "Ashby", "Brook", last=7)
 
 
+DAMAGE = {
+    "zeros": bytes(10_000),
+    "zeros in lines": (bytes(30) + b"\n") * 5,
+    "half a line and another": b'{"bytes":12,"cha\n{"bytes":12}\n',
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("lost", [0, 200], ids=["after the end", "over lines"])
+def test_what_a_power_cut_has_damaged_is_written_again(tmp_path, damage, lost):
+    path = write(tmp_path, "Ashby", "Brook", last=4, ends=False)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) - lost] + damage)
+    write(tmp_path, "Ashby", "Brook")
+    assert audit(path, write(tmp_path, "Brook", "Ashby")).faults == []
+
+
 def test_transcripts_that_do_not_belong_together(logs, tmp_path):
     with pytest.raises(SiteError, match="both of 'Ashby'"):
         audit(logs[0], logs[0])

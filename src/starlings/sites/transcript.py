@@ -57,7 +57,8 @@ class Transcript:
     """The transcript that a site writes.
 
     After a restart the same file goes on. Messages that are in it already are not written again,
-    and a last line that was cut off by a crash is removed.
+    and what a power cut has damaged at the end is removed: a site that starts again makes all
+    messages again, and those that are missing are written then.
 
     Args:
         path: the file; it is made if it does not exist.
@@ -75,6 +76,7 @@ class Transcript:
         if self._chain == NO_CHAIN:
             first = {"kind": KIND, "format": FORMAT, "what": BEGAN, "site": site}
             self._append({**first, "manifest": manifest, "time": as_text(now_utc())})
+            os.fsync(self._file.fileno())
 
     def sent(self, other: str, number: int, kind: str, message: bytes) -> None:
         """Write that a message was sent; numbers of a stream rise, and repeats are left out."""
@@ -129,13 +131,17 @@ class Transcript:
     def _resume(self, manifest: str) -> int:
         """Take up a file that exists; the bytes of its whole lines."""
         size = 0
-        for line in Lines(self.path, is_cut_allowed=True):
-            if line.what == BEGAN:
-                line.check_begin(self.path, self.site, manifest)
-            self._chain, self._has_ended = line.chain, line.what == ENDED
-            if line.what in (SENT, RECEIVED):
-                self._next[line.what, line.entry["other"]] = line.entry["number"] + 1
-            size = line.end
+        try:
+            for line in Lines(self.path, is_cut_allowed=True):
+                if line.what == BEGAN:
+                    line.check_begin(self.path, self.site, manifest)
+                self._chain, self._has_ended = line.chain, line.what == ENDED
+                if line.what in (SENT, RECEIVED):
+                    self._next[line.what, line.entry["other"]] = line.entry["number"] + 1
+                size = line.end
+        except SiteError:
+            if not size:
+                raise
         return size
 
 
