@@ -18,8 +18,13 @@ from starlings.sites.kit import MEMBERS, Kit
 from starlings.sites.manifest import Manifest
 from starlings.sites.revocations import Revocations
 
-SOURCES = sorted((Path(__file__).parents[2] / "src/starlings/sites").glob("*.py"))
+PACKAGES = [
+    Path(__file__).parents[2] / f"src/starlings/{name}" for name in ("sites", "runtime/peers")
+]
+SOURCES = sorted(file for folder in PACKAGES for file in folder.rglob("*.py"))
+"""All that handles what comes from other sites."""
 FORBIDDEN = {"pickle", "marshal", "shelve", "eval", "exec", "object_hook", "yaml", "extractall"}
+FORBIDDEN |= {"allow_pickle", "cloudpickle", "dill", "joblib", "__import__"}
 MANY = pytest.param(20_000, marks=pytest.mark.slow)
 QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
@@ -82,7 +87,12 @@ def test_kits(folder, examples):
     check()
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_nothing_is_pickled_or_evaluated(source):
     words = tokenize.generate_tokens(io.StringIO(source.read_text(encoding="utf-8")).readline)
     assert not FORBIDDEN & {word.string for word in words if word.type == tokenize.NAME}
+
+
+def test_both_packages_are_looked_at():
+    assert {file.parent.name for file in SOURCES} >= {"sites", "peers"}
+    assert len(SOURCES) > 50
