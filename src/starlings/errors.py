@@ -69,6 +69,10 @@ class PeerRefusedError(SiteError):
     """A site did not accept who another one says it is."""
 
 
+class UnfinishedNeighbourWarning(UserWarning):
+    """A site is done, and a neighbour that is away may still need messages of it."""
+
+
 class UnreadableFileError(ValueError):
     """A file cannot be used: it is damaged, cut short, of another version, or not ours."""
 

@@ -58,11 +58,11 @@ def test_a_site_that_is_stopped_and_started_goes_on_and_a_finished_one_is_repeat
     results = rehearsal.run()
     before = results["Ashby"].posterior.beta.values.copy()
     join = [sys.executable, "-m", "starlings", "join", rehearsal.kits["Ashby"], "--data"]
-    join += [rehearsal.data["Ashby"], "--output", tmp_path / "again.nc"]
+    join += [rehearsal.data["Ashby"], "--output", tmp_path / "Ashby.nc"]
     join += ["--folder", tmp_path / "Ashby-site", "--relay", "ws://127.0.0.1:9"]
     done = subprocess.run(list(map(str, join)), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    again = st.load(tmp_path / "again.nc").posterior.beta.values
+    again = st.load(tmp_path / "Ashby.nc").posterior.beta.values
     np.testing.assert_array_equal(again, before)
 
 

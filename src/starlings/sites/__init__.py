@@ -25,6 +25,8 @@
     audit.py            whether the transcripts of two sites agree
     agreement.py        what all sites agree on before anything else: a seed, and keys for masks
     joining.py          one site in a run, from its kit to its draws
+    same_run.py         what a run has in common with itself when it starts again
+    endings.py          what ends a run before its time: hours and signals
     status.py           how a site is doing, written every second
     status_reader.py    the same, read
     status_view.py      what it means, in words

@@ -2,7 +2,7 @@
 
 Nothing runs before every site has approved the same manifest. An approval is a signed document with
 the hash of the manifest, the name of the site, the time, and the certificate of the site, so that
-whoever trusts the authority can check it. Sites show each other their approvals when a link opens.
+whoever trusts the authority can check it. Sites show each other their approvals first of all.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Approval:
     site: str
     time: datetime
     key_hash: str
-    """The SHA-256 of the public key of the site, to be compared with that of its link."""
+    """The SHA-256 of the public key of the site, with which it signs what it says in a run."""
 
 
 def make_approval(kit: Kit, now: datetime | None = None) -> bytes:

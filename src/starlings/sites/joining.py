@@ -13,17 +13,16 @@ the same result again, without any neighbour.
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from starlings.errors import PrivacyError, SiteError
+from starlings.errors import PrivacyError, SiteError, UnfinishedNeighbourWarning
 from starlings.network import Network
 from starlings.network.budget import Budget
 from starlings.privacy.guard_rails import GuardRails
@@ -40,8 +39,10 @@ from starlings.runtime.peers.ways import DirectWay, RelayWay, Way
 from starlings.sampling import sample
 from starlings.sites.agreement import agree
 from starlings.sites.approvals import verify_approval
-from starlings.sites.keys import private_folder
+from starlings.sites.endings import ended_by_signals, ended_by_time
+from starlings.sites.keys import key_hash, private_folder
 from starlings.sites.kit import Kit
+from starlings.sites.same_run import OwnOutput, check_unchanged
 from starlings.sites.site_data import SiteData
 from starlings.sites.status import StatusFile
 from starlings.sites.transcript import Transcript
@@ -50,8 +51,6 @@ from starlings.system.progress import Progress
 
 LINGERING = 60.0
 """Seconds for which a site that is done waits until its neighbours have all messages."""
-HOUR = 3600.0
-"""Seconds of an hour."""
 
 
 @dataclass(frozen=True)
@@ -151,13 +150,16 @@ def join(
         data: its rows, a .csv or .parquet file, or a TOML file that names one and its columns.
         output: the netCDF file for the draws of this site; nobody else's are in it.
         folder: the folder of the site, with its private key; by default NAME-site, near the kit.
-        overwrite: replace the output file if it exists.
+        overwrite: replace the output file if it exists and is not of this run.
         connection: how relays are reached.
         progress: show what is being done; by default only on a terminal.
     """
     site = Site.prepare(Path(kit), Path(data), None if folder is None else Path(folder))
+    own = OwnOutput(site.folder / "output", Path(output).absolute())
+    overwrite = overwrite or own.is_of_this_run
     RunFiles(output, overwrite).check([Path(kit), Path(data)])
     with _joined(site, connection or Connection(), Progress(progress)) as (communicator, streams):
+        check_unchanged(site.problem, communicator)
         network = site.network.distributed([site.number], communicator)
         network = network.limited(Budget(site.rails.most_rounds))
         agreement = agree(site.kit, site.approval, network, communicator, site.rails)
@@ -167,6 +169,7 @@ def join(
         sampler = site.study.make_sampler()
         result = sample(site.problem, network, sampler, **settings, progress=progress)
         _note(result, site)
+        own.claim()
         result.save(output, overwrite)
         communicator.barrier()
         _linger(communicator.journal, streams)
@@ -199,8 +202,8 @@ def _joined(
         links.start()
         stack.callback(links.close)
         stack.enter_context(StatusFile(site.folder, site.kit, communicator, links))
-        stack.enter_context(_ended_by_signals(streams.values()))
-        stack.enter_context(_ended_by_time(streams.values(), manifest.limits.hours))
+        stack.enter_context(ended_by_signals(streams.values()))
+        stack.enter_context(ended_by_time(streams.values(), manifest.limits.hours))
         progress.print_status(f"{site.kit.site}: waiting for {', '.join(streams)}")
         try:
             yield communicator, list(streams.values())
@@ -233,7 +236,15 @@ def _linger(journal: Journal, streams: Sequence[Stream]) -> None:
     """Wait until the neighbours have all messages on disk; one that is away for long is left."""
     journal.sync()  # and the neighbours are told that this site needs nothing any more
     ending, pause = time.monotonic() + LINGERING, threading.Event()
-    while time.monotonic() < ending and not all(stream.is_delivered for stream in streams):
+    while away := [stream.neighbour for stream in streams if not stream.is_delivered]:
+        if time.monotonic() > ending:
+            warnings.warn(
+                f"this site is done, and {', '.join(away)} may still need messages of it. If so, "
+                "run the same command again when they are back.",
+                UnfinishedNeighbourWarning,
+                stacklevel=2,
+            )
+            return
         pause.wait(0.05)
 
 
@@ -246,7 +257,12 @@ def _approval(kit: Kit) -> bytes:
             f"{kit.path}` first."
         )
     approval = path.read_bytes()
-    verify_approval(approval, kit.manifest, kit.authority, kit.site, kit.revoked)
+    found = verify_approval(approval, kit.manifest, kit.authority, kit.site, kit.revoked)
+    if found.key_hash != key_hash(kit.certificate.public_key()):
+        raise SiteError(
+            f"this site has another key now than when it approved manifest {kit.manifest.number}: "
+            f"run `starlings approve {kit.path}` again."
+        )
     return approval
 
 
@@ -260,52 +276,6 @@ def _refused(moments: Any) -> Any:
 def address(text: str) -> tuple[str, int]:
     """The host and the port of host:port."""
     host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and int(port) < 65_536):
+        raise ValueError(f"an address must be host:port, such as 0.0.0.0:8443, got {text!r}.")
     return host.strip("[]"), int(port)
-
-
-@contextmanager
-def _ended_by_time(streams: Any, hours: float) -> Iterator[None]:
-    """A context that ends the run after the hours that the manifest allows."""
-    error = SiteError(
-        f"the run has taken more than {hours:g} hours, which the manifest allows. A new manifest "
-        "may allow more."
-    )
-    timer = threading.Timer(hours * HOUR, lambda: [stream.failed(error) for stream in streams])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-@contextmanager
-def _ended_by_signals(streams: Any) -> Iterator[None]:
-    """A context in which SIGINT and SIGTERM end whatever waits for a neighbour.
-
-    Compiled code does not let Python handle signals, so a thread waits for them.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer)
-    handler = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-
-    def wait() -> None:
-        if os.read(reader, 1) != b"\0":
-            for stream in streams:
-                stream.failed(KeyboardInterrupt())
-
-    thread = threading.Thread(target=wait, daemon=True, name="signals")
-    thread.start()
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(before)
-        signal.signal(signal.SIGTERM, handler)
-        os.write(writer, b"\0")
-        thread.join()
-        os.close(reader)
-        os.close(writer)

@@ -7,6 +7,7 @@ be done by it: a site is not controlled from elsewhere. `status_view` says what 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
@@ -19,6 +20,8 @@ from starlings.runtime.peers.links import Links
 from starlings.runtime.peers.stream import Stream
 from starlings.sites.kit import Kit
 from starlings.sites.status_reader import FILE
+
+logger = logging.getLogger(__name__)
 
 EVERY = 1.0
 """Seconds from one writing to the next."""
@@ -54,11 +57,18 @@ class StatusFile:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._ended.set()
         self._thread.join()
-        self._write("done" if error is None else f"stopped: {error or type(error).__name__}")
+        self._try("done" if error is None else f"stopped: {error or type(error).__name__}")
 
     def _write_always(self) -> None:
         while not self._ended.wait(EVERY):
-            self._write("running")
+            self._try("running")
+
+    def _try(self, state: str) -> None:
+        """Write the status; no run ends because it cannot be written."""
+        try:
+            self._write(state)
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", self.path, error.strerror)
 
     def _write(self, state: str) -> None:
         now, calls = time.time(), self.communicator.calls
