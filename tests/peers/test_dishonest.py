@@ -271,6 +271,13 @@ def test_nothing_is_written_to_a_file_that_has_the_number_of_a_closed_journal(tm
         assert other.stat().st_size == 0
 
 
+def test_an_interrupt_does_not_wait_until_all_messages_are_used(stream):
+    stream.arrived(message(0))
+    stream.failed(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        stream.receive()
+
+
 def test_no_thread_outlives_a_run(tmp_path):
     def summed(communicator):
         return communicator.sum(np.ones(1)).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import starlings as st
 from starlings.errors import SiteError
 from starlings.privacy.guard_rails import GuardRails
 from starlings.runtime.peers import values
-from starlings.sites import agreement
+from starlings.sites import agreement, approvals, certificates
 from starlings.sites.agreement import agree
+from starlings.sites.documents import as_text, now_utc
 from starlings.sites.kit import Kit
 from starlings.sites.manifest import Manifest
 from tests.peers.flock import Flock
@@ -58,6 +60,17 @@ def test_a_site_that_is_killed_while_it_agrees_agrees_on_the_same(kits, tmp_path
     assert [total for _, total in found] == [[3.0]] * 3
 
 
+def test_a_run_that_began_with_valid_certificates_goes_on_when_they_have_ended(kits, tmp_path):
+    later, journal = now_utc() + timedelta(days=200), tmp_path / "0.journal"
+    agreed(kits, tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (agreement, approvals, certificates):
+            patch.setattr(module, "now_utc", lambda: later)
+        assert len({seed for seed, _ in agreed(kits, tmp_path)}) == 1
+        assert as_text(later).encode() not in journal.read_bytes()
+        refused(kits, tmp_path / "new", "the certificate was valid until")
+
+
 def refused(kits, folder, text):
     with pytest.raises(SiteError, match=text):
         agreed(kits, folder)
@@ -80,13 +93,13 @@ def test_a_statement_that_was_changed_on_the_way_is_refused(kits, tmp_path, monk
     """The site in the middle of the path puts in a key of its own for masks."""
     checked = agreement._checked
 
-    def tampered(document, kit, site):
+    def tampered(document, kit, site, began):
         if site != "Cliff" or kit.site != "Ashby":
-            return checked(document, kit, site)
+            return checked(document, kit, site, began)
         approval, statement = values.decoded(document)
         place = statement.index(b'"mask_key":"') + len(b'"mask_key":"')
         changed = statement[:place] + b"00" * 32 + statement[place + 64 :]
-        return checked(values.encoded((approval, changed)), kit, site)
+        return checked(values.encoded((approval, changed)), kit, site, began)
 
     monkeypatch.setattr(agreement, "_checked", tampered)
     refused(kits, tmp_path, "the statement of 'Cliff' is not signed by 'Cliff'")
@@ -103,7 +116,7 @@ def test_a_machine_that_computes_other_numbers_is_refused(kits, tmp_path, monkey
 
     found = other_numbers(kits[1][0], kits[1][1], b"s" * 32, b"k" * 32)
     with pytest.raises(SiteError, match="'Brook' computes other numbers"):
-        agreement._checked(found, kits[0][0], "Brook")
+        agreement._checked(found, kits[0][0], "Brook", now_utc())
 
 
 def test_a_secret_that_differs_from_the_commitment_is_refused(kits, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import threading
+import time
 import types
 import warnings
 
@@ -117,15 +118,25 @@ def test_an_approval_with_a_key_of_before_is_refused(rehearsal, monkeypatch):
 
 
 @pytest.mark.parametrize(("is_delivered", "found"), [(True, 0), (False, 1)])
-def test_a_neighbour_that_may_need_more_is_named(is_delivered, found, monkeypatch):
+def test_a_neighbour_that_may_need_more_is_named(is_delivered, found, monkeypatch, tmp_path):
     monkeypatch.setattr(joining, "LINGERING", -1.0)
     journal = types.SimpleNamespace(sync=lambda: None)
     stream = types.SimpleNamespace(is_delivered=is_delivered, neighbour="Brook")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        joining._linger(journal, [stream])
+        joining._linger(journal, [stream], tmp_path / "delivered")
     assert [w.category for w in caught] == [UnfinishedNeighbourWarning] * found
     assert all("Brook may still need messages" in str(w.message) for w in caught)
+    assert (tmp_path / "delivered").exists() == is_delivered
+
+
+def test_who_has_everything_is_not_waited_for_again(monkeypatch, tmp_path):
+    (tmp_path / "delivered").touch()
+    journal = types.SimpleNamespace(sync=lambda: None)
+    stream = types.SimpleNamespace(is_delivered=False, neighbour="Brook")
+    began = time.monotonic()
+    joining._linger(journal, [stream], tmp_path / "delivered")
+    assert time.monotonic() - began < 5
 
 
 def test_a_run_may_write_its_own_output_again_and_no_other_file(tmp_path):

@@ -17,6 +17,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from starlings.errors import SiteError
@@ -29,7 +30,17 @@ from starlings.runtime.peers.communicator import PeersCommunicator
 from starlings.sites.approvals import KIND as APPROVAL
 from starlings.sites.approvals import verify_approval
 from starlings.sites.certificates import from_pem
-from starlings.sites.documents import FORMAT, damaged, field, sign, split, verified
+from starlings.sites.documents import (
+    FORMAT,
+    as_text,
+    as_time,
+    damaged,
+    field,
+    now_utc,
+    sign,
+    split,
+    verified,
+)
 from starlings.sites.keys import primitives
 from starlings.sites.kit import Kit
 from starlings.sites.numerics import numeric_fingerprint
@@ -72,9 +83,11 @@ def agree(
     mask_key = x25519.X25519PrivateKey.from_private_bytes(own)
     public = mask_key.public_key().public_bytes_raw()
     statement = communicator.remembered(lambda: _statement(kit, approval, secret, public))
+    documents = communicator.everybody(statement)
+    began = _remembered_time(communicator)
     found = {
-        site: _checked(document, kit, site)
-        for site, document in zip(network.names, communicator.everybody(statement), strict=True)
+        site: _checked(document, kit, site, began)
+        for site, document in zip(network.names, documents, strict=True)
     }
     reveals = communicator.everybody(secret)
     for site, reveal in zip(network.names, reveals, strict=True):
@@ -102,14 +115,23 @@ def _statement(kit: Kit, approval: bytes, secret: bytes, mask_key: bytes) -> byt
     return values.encoded((approval, sign(content, kit.key)))
 
 
-def _checked(document: bytes, kit: Kit, site: str) -> Mapping[str, Any]:
+def _remembered_time(communicator: PeersCommunicator) -> datetime:
+    """When all sites were there first: approvals have to be valid then, and not at each restart.
+
+    Links show certificates that are valid now.
+    """
+    text = communicator.remembered(lambda: as_text(now_utc()).encode()).decode()
+    return as_time({"time": text}, "time", "the journal")
+
+
+def _checked(document: bytes, kit: Kit, site: str, began: datetime) -> Mapping[str, Any]:
     """The statement of a site, whose approval and signature are right."""
     where = f"the statement of {site!r}"
     parts = values.decoded(document)
     if not isinstance(parts, tuple) or [type(part) for part in parts] != [bytes, bytes]:
         raise damaged(where, "it is not an approval and a statement")
     approval, statement = parts
-    verify_approval(approval, kit.manifest, kit.authority, site, kit.revoked)
+    verify_approval(approval, kit.manifest, kit.authority, site, kit.revoked, began)
     certificate = field(split(approval, APPROVAL, where)[0], "certificate", str, where)
     key = from_pem(certificate.encode(), where).public_key()
     found = verified(statement, KIND, key, f"{site!r}", where)

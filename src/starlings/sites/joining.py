@@ -40,7 +40,7 @@ from starlings.sampling import sample
 from starlings.sites.agreement import agree
 from starlings.sites.approvals import verify_approval
 from starlings.sites.endings import ended_by_signals, ended_by_time
-from starlings.sites.keys import key_hash, private_folder
+from starlings.sites.keys import key_hash, private_folder, write_private
 from starlings.sites.kit import Kit
 from starlings.sites.same_run import OwnOutput, check_unchanged
 from starlings.sites.site_data import SiteData
@@ -172,7 +172,7 @@ def join(
         own.claim()
         result.save(output, overwrite)
         communicator.barrier()
-        _linger(communicator.journal, streams)
+        _linger(communicator.journal, streams, site.folder / "delivered")
     return result
 
 
@@ -232,9 +232,17 @@ def _note(result: Result, site: Site) -> None:
     result.set_attribute("manifest", site.kit.manifest.hash)
 
 
-def _linger(journal: Journal, streams: Sequence[Stream]) -> None:
-    """Wait until the neighbours have all messages on disk; one that is away for long is left."""
+def _linger(journal: Journal, streams: Sequence[Stream], note: Path) -> None:
+    """Wait until the neighbours have all messages on disk; one that is away for long is left.
+
+    Args:
+        journal: the journal of this site.
+        streams: the messages of each neighbour.
+        note: a file that says that the neighbours have everything, for when the run is repeated.
+    """
     journal.sync()  # and the neighbours are told that this site needs nothing any more
+    if note.is_file():
+        return
     ending, pause = time.monotonic() + LINGERING, threading.Event()
     while away := [stream.neighbour for stream in streams if not stream.is_delivered]:
         if time.monotonic() > ending:
@@ -246,6 +254,7 @@ def _linger(journal: Journal, streams: Sequence[Stream]) -> None:
             )
             return
         pause.wait(0.05)
+    write_private(note, b"")
 
 
 def _approval(kit: Kit) -> bytes:

@@ -112,6 +112,8 @@ class Stream:
     def receive(self) -> bytes:
         """The next message of the neighbour; waits for it."""
         with self._changed:
+            if isinstance(self.failure, KeyboardInterrupt):
+                raise self.failure  # nobody waits until a long journal has been gone through
             if not self._inbox:
                 self.waiting_since = time.monotonic()
             while not self._inbox:
