@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
@@ -82,10 +83,30 @@ def test_messages_of_before_a_restart_do_not_count(tmp_path, monkeypatch):
     journal.close()
 
 
-def test_a_neighbour_that_confirms_nothing_ends_the_run(stream, monkeypatch):
+@pytest.mark.parametrize("ends", [False, True], ids=["confirms at last", "never"])
+def test_a_neighbour_that_confirms_nothing_is_waited_for(stream, monkeypatch, ends):
     monkeypatch.setattr(streams, "MOST_KEPT", 10_000)
-    with pytest.raises(SiteError, match="Brook goes on, and does not confirm what it receives"):
-        list(map(stream.send, [bytes(1_000)] * 1_000))
+    done, waiting = [], threading.Event()
+    stream.wake = lambda: waiting.set() if stream.made == 10 else None
+
+    def send():
+        with contextlib.suppress(KeyboardInterrupt):
+            list(map(stream.send, [bytes(1_000)] * 11))
+            done.append(True)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert waiting.wait(10)
+    thread.join(0.05)
+    assert thread.is_alive()
+    assert stream.made == 10
+    if ends:
+        stream.failed(KeyboardInterrupt())
+    else:
+        stream.due()
+        stream.arrived(Frame(Kind.RECEIPT, RUN, 1, 0, 5).encoded())
+    thread.join(10)
+    assert done == [True] * (not ends)
 
 
 def test_confirmed_messages_are_not_kept(stream, monkeypatch):

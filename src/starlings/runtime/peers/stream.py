@@ -13,8 +13,8 @@ message with a number below `num_arrived` is a duplicate, and is dropped; one wi
 is an error of the link.
 
 A neighbour that runs the same program is a few messages ahead, and confirms what it has within a
-second. So there is a limit to what is kept for it, and for its messages: a neighbour that keeps to
-neither ends the run, and not the memory of this machine.
+second. So there are limits: where too much is kept for a neighbour that does not confirm it, `send`
+waits; one that sends too much ahead ends the run, and not the memory of this machine.
 
 There is no input or output here but the journal: frames come in by `arrived`, and what is to be
 sent is asked for by `due`. Any thread may call anything.
@@ -101,13 +101,9 @@ class Stream:
                 self._unsent.append(body)
                 self._unconfirmed += kept(body)
             self.made += 1
-            if self._unconfirmed > MOST_KEPT:
-                raise SiteError(
-                    f"{self.neighbour} goes on, and does not confirm what it receives: "
-                    f"{len(self._unsent):,} messages are kept for it. Look at its disk, and at "
-                    "its version of starlings."
-                )
         self.wake()
+        if self._unconfirmed > MOST_KEPT:
+            self._wait_for_receipt()
 
     def receive(self) -> bytes:
         """The next message of the neighbour; waits for it."""
@@ -127,6 +123,16 @@ class Stream:
         self.on_used(self.num_used, body)
         self.num_used += 1
         return body
+
+    def _wait_for_receipt(self) -> None:
+        """Wait while too much is kept for the neighbour, as for one with a slow disk."""
+        with self._changed:
+            self.waiting_since = time.monotonic()
+            while self._unconfirmed > MOST_KEPT:
+                if self.failure is not None:
+                    raise self.failure
+                self._changed.wait(PATIENCE)
+            self.waiting_since = None
 
     def opening(self) -> bytes:
         """The first frame on a new connection: which message is wanted next."""
@@ -213,6 +219,7 @@ class Stream:
         self.durable = max(self.durable, durable)
         while self._unsent and self._first_unsent < self.durable:
             self._unconfirmed -= kept(self._unsent.popleft())
+        self._changed.notify_all()
 
     def _go_on_at(self, number: int) -> None:
         """Send from a message on that the neighbour wants."""
