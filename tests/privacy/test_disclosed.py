@@ -41,6 +41,19 @@ def test_draws_that_are_the_same_at_all_agents_are_nothing_of_one_site(method):
     assert len(disclosed_in_words(result.attrs)) == 1
 
 
+class Keeping(LocalCommunicator):
+    """A runtime in which every process keeps its own draws."""
+
+    collects = False
+
+
+def test_draws_that_are_not_collected_have_not_left_their_site():
+    problem = WITHIN_GUARD_RAILS.problem()
+    network = st.Network.ring(3).matched_to(problem.sites).distributed([0, 1, 2], Keeping())
+    result = st.sample(problem, network, st.DSGLD(0.01), draws=4, **EVERY_ROUND)
+    assert RESULT not in set(result.disclosed()["kind"])
+
+
 class First(LocalCommunicator):
     """What process 0 of three has, which broadcasts to nobody here."""
 

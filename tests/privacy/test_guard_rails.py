@@ -123,7 +123,8 @@ def test_what_a_site_sets_in_its_file_holds_with_and_without_masks(privacy, file
 
 
 def test_defaults_hold_for_masked_runs_only():
-    assert GuardRails.of_this_machine() is None
+    assert GuardRails.of_file() is None
+    assert GuardRails.of_this_machine() == GuardRails()
     x = np.random.default_rng(0).normal(size=(40, 1))
     small = st.models.linear_regression(x, x[:, 0], sites=np.arange(40) % 4, noise_std=1.0)
     st.sample(small, RING, **LENGTHS, method="weights")

@@ -56,7 +56,12 @@ class GuardRails:
     """Whether this site takes part in masked runs only."""
 
     @classmethod
-    def of_this_machine(cls) -> GuardRails | None:
+    def of_this_machine(cls) -> GuardRails:
+        """Those of the site's file; the defaults if there is none."""
+        return cls.of_file() or cls()
+
+    @classmethod
+    def of_file(cls) -> GuardRails | None:
         """Those of the site's file; None if there is none."""
         default = platformdirs.user_config_path("starlings", appauthor=False) / "guard-rails.toml"
         named = os.environ.get(VARIABLE)

@@ -22,22 +22,20 @@ def private_network(problem: Problem, network: Network, privacy: str, *others: P
 
     Args:
         problem: the model and the rows of the local sites.
-        network: the network, with its nodes in the order of the problem's sites. One that is
-            masked already stays as it is.
+        network: the network, with its nodes in the order of the problem's sites. It may be masked
+            and limited already, where sites have agreed on that themselves.
         privacy: one of `PRIVACY`.
         others: further models of the same sites, which are checked too.
     """
     check_choice(PRIVACY, privacy=privacy)
-    if network.secrecy is not None:  # by a runtime that has checked the guard rails itself
-        return network
-    rails = GuardRails.of_this_machine()
+    rails = GuardRails.of_file()
     if privacy == "totals":
         rails = rails or GuardRails()
-    elif rails is not None:
+    elif rails is not None and network.secrecy is None:
         rails.check_masks()
     if rails is not None:
         for each in (problem, *others):
-            of_processes, measured = network.communicator.size, _measured(each)
+            of_processes, measured = network.communicator.size, measured_columns(each)
             rails.check(network.size, each.dim, each.shards, of_processes, measured)
     most = network.communicator.first(None if rails is None else rails.most_rounds)
     network = network.limited(Budget(min(network.budget.most, math.inf if most is None else most)))
@@ -46,7 +44,7 @@ def private_network(problem: Problem, network: Network, privacy: str, *others: P
     return network.masked(Secrecy.agreed(network, rails))
 
 
-def _measured(problem: Problem) -> tuple[str, ...]:
+def measured_columns(problem: Problem) -> tuple[str, ...]:
     """The columns that are known not to be categories: the outcome of one of our regressions."""
     return ("y",) if problem.description.get("kind") == "regression" else ()
 

@@ -151,7 +151,8 @@ def _attributes(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
     for part in sent:
         kinds.update(part.kinds)
     kinds[MESSAGES] += exchanged
-    if not setup.sampler.common_start:  # else the draws are the same at all agents
+    is_shared = setup.sampler.common_start  # the draws are the same at all agents
+    if run.network.communicator.collects and not is_shared:
         kinds[RESULT] = run.chains * made * setup.problem.dim
     found: dict[str, Any] = {
         "privacy": privacy_of(run.network),

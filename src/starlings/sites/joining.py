@@ -37,6 +37,7 @@ from starlings.runtime.peers.stream import Stream
 from starlings.runtime.peers.tls import Identity
 from starlings.runtime.peers.ways import DirectWay, RelayWay, Way
 from starlings.sampling import sample
+from starlings.sampling.private import measured_columns
 from starlings.sites.agreement import agree
 from starlings.sites.approvals import verify_approval
 from starlings.sites.endings import ended_by_signals, ended_by_time
@@ -98,10 +99,11 @@ class Site:
         rows = SiteData.open(data, kit.site, list(manifest.content["columns"]))
         study = kit.study(rows)
         problem = study.make_problem([kit.site], _refused).part_of(manifest.sites)
-        rails = manifest.limits.with_those_of(GuardRails.of_this_machine() or GuardRails())
+        rails = manifest.limits.with_those_of(GuardRails.of_this_machine())
         if manifest.content["privacy"] == "none":
             rails.check_masks()
-        rails.check(len(manifest.sites), problem.dim, problem.shards)
+        measured = measured_columns(problem)
+        rails.check(len(manifest.sites), problem.dim, problem.shards, measured=measured)
         return cls(kit, approval, study, problem, study.make_network(manifest.sites), rails)
 
     @property

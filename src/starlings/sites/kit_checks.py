@@ -13,6 +13,7 @@ from pathlib import Path
 
 from starlings.errors import SiteError
 from starlings.privacy.guard_rails import GuardRails
+from starlings.sampling.private import measured_columns
 from starlings.sites.certificates import (
     check_chain,
     check_dates,
@@ -206,7 +207,7 @@ def _columns(situation: Situation) -> str:
 
 def _guard_rails(situation: Situation) -> str:
     kit, data = situation.kit, _site_data(situation)
-    own = GuardRails.of_this_machine() or GuardRails()
+    own = GuardRails.of_this_machine()
     limits = kit.manifest.limits
     if limits.rounds > own.most_rounds:
         raise SiteError(
@@ -215,7 +216,10 @@ def _guard_rails(situation: Situation) -> str:
         )
     study = kit.manifest.study(Path(f"{kit.manifest.trial}.toml"), data, has_sampler=False)
     problem = study.make_problem([kit.site])
-    limits.with_those_of(own).check(len(kit.manifest.sites), problem.dim, problem.shards)
+    if kit.manifest.content["privacy"] != "totals":
+        own.check_masks()
+    rails, measured = limits.with_those_of(own), measured_columns(problem)
+    rails.check(len(kit.manifest.sites), problem.dim, problem.shards, measured=measured)
     return f"{number_of(problem.dim, 'parameter')}; rows and categories are enough"
 
 

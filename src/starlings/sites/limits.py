@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 
 from starlings.privacy.guard_rails import GuardRails
 
@@ -28,9 +28,8 @@ class Limits:
 
     def with_those_of(self, site: GuardRails) -> GuardRails:
         """The stricter of these limits and those of a site, one by one."""
-        own = {**asdict(self), "most_rounds": self.rounds}
-        names = [field.name for field in fields(GuardRails) if field.name in own]
+        own = {**asdict(self), "most_rounds": self.rounds, "needs_masks": False}
+        names = [field.name for field in fields(GuardRails)]
         stricter = {True: max, False: min}
-        return replace(
-            site, **{n: stricter[n.startswith("fewest")](own[n], getattr(site, n)) for n in names}
-        )
+        is_least = {name: name.startswith(("fewest", "needs")) for name in names}
+        return GuardRails(**{n: stricter[is_least[n]](own[n], getattr(site, n)) for n in names})
