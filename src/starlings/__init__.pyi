@@ -28,11 +28,14 @@ from starlings.errors import MaskError as MaskError
 from starlings.errors import NoLawError as NoLawError
 from starlings.errors import NoModeError as NoModeError
 from starlings.errors import NoRoomError as NoRoomError
+from starlings.errors import PeerRefusedError as PeerRefusedError
 from starlings.errors import PosteriorWarning as PosteriorWarning
 from starlings.errors import PrivacyError as PrivacyError
+from starlings.errors import ProtocolError as ProtocolError
 from starlings.errors import SiteError as SiteError
 from starlings.errors import StabilityError as StabilityError
 from starlings.errors import TuningError as TuningError
+from starlings.errors import UnfinishedNeighbourWarning as UnfinishedNeighbourWarning
 from starlings.errors import UnreadableFileError as UnreadableFileError
 from starlings.network import Inbox as Inbox
 from starlings.network import Network as Network
