@@ -183,6 +183,7 @@ def test_a_run_that_chooses_its_method_says_which_and_why(capsys):
     assert lines[3:-1] == [f"{weights} ...", f"{weights}: done in T."]
     pattern = (
         r"method 'weights': Pareto k-hat -?\d\.\d\d, \d+ of 512 candidates are effective; "
+        r"further rounds that are predicted: weights 0, hmc [\d,]+, dadmms [\d,]+; "
         r"\d+ network rounds so far"
     )
     assert re.fullmatch(pattern, lines[-1])

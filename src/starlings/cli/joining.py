@@ -31,15 +31,13 @@ def join(
     relay: Annotated[
         list[str] | None,
         typer.Option(
-            help="The address of a relay, such as wss://relay.example.org; may be repeated.",
+            help="The address of a relay, wss://NAME; may be repeated.",
             show_default="as in the trial",
         ),
     ] = None,
     proxy: Annotated[
         str | None,
-        typer.Option(
-            help="An HTTP proxy, such as http://proxy:3128.", show_default="HTTPS_PROXY, or none"
-        ),
+        typer.Option(help="An HTTP proxy, http://NAME:PORT.", show_default="HTTPS_PROXY, or none"),
     ] = None,
     relay_authority: Annotated[
         Path | None,
