@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,39 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA of JAX 0.9 logs every such program
 
+import jax
 import pytest
 
 import starlings as st
 from tests.problems import logistic_rows
 
+MOST_MAPS = 20_000
+"""Pieces of memory of a process above which compiled programs are forgotten. Each program has some,
+and Linux allows 65,530: beyond that the compiler ends the process."""
+LOOK_EVERY = 20
+"""Tests from one look at that number to the next."""
+
 
 @pytest.fixture
 def logistic_problem() -> st.Problem:
     return st.models.logistic_regression(*logistic_rows(), intercept=False)
+
+
+finished = itertools.count(1)
+"""Numbers of the tests that have ended in this process."""
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget compiled programs before there are too many."""
+    if next(finished) % LOOK_EVERY == 0 and num_maps() > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
+
+
+def num_maps() -> int:
+    """The number of pieces of memory of this process; 0 where the system does not tell."""
+    maps = Path("/proc/self/maps")
+    return maps.read_bytes().count(b"\n") if maps.exists() else 0
 
 
 left_out = 0
