@@ -15,8 +15,8 @@ demo: $(STAMP)
 rehearsal: $(STAMP)
 	$(BIN)/python -m starlings.research.rehearsal
 
-# The quick suite: every kind of test, in a minute and a half on two cores. The first run compiles
-# everything, and takes twice as long.
+# The quick suite: every kind of test, in seven minutes on two cores. The first run compiles
+# everything, and takes longer.
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal $(TESTS)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 
 
+@pytest.mark.slow
 def test_both_ways_are_timed():
     outcome = CliRunner().invoke(app, ["masks", "--quick", "--repeats", "1"])
     assert outcome.exit_code == 0, outcome.output

@@ -305,6 +305,7 @@ MPI_CASES = {
 """Problems and networks of the next test."""
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_two_processes_have_the_same_draws():
     """One problem after another in one job, since a job takes seconds to start.

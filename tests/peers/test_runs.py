@@ -14,7 +14,10 @@ from tests.peers.flock import Flock
 
 SITES = ["Ashby", "Brook", "Cliff"]
 LENGTHS = {"draws": 20, "chains": 2, "check": False, "progress": False}
-RUNS = {"weights": {"method": "weights"}, "hmc": {"method": "hmc", "chains": 8, "draws": 5}}
+RUNS = [
+    pytest.param({"method": "weights"}, id="weights"),
+    pytest.param({"method": "hmc", "chains": 8, "draws": 5}, id="hmc", marks=pytest.mark.slow),
+]
 """Methods on masked sums. Sites in threads of one process cannot wait for each other from inside
 compiled code, so samplers in rounds are tried with a process for each site (`test_joining`)."""
 
@@ -44,7 +47,7 @@ def sampled(how):
 NETWORK = st.Network.ring(3).matched_to(SITES)
 
 
-@pytest.mark.parametrize("how", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("how", RUNS)
 def test_draws_are_those_of_one_process_and_kills_change_no_bit(how, tmp_path):
     alone = st.sample(problem_of(SITES), NETWORK, privacy="totals", **{**LENGTHS, **how})
     program, found = sampled(how), []

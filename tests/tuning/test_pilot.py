@@ -94,6 +94,7 @@ def test_pilots_of_one_seed_are_alike():
     assert pilots[0].disagreement == 0.0
 
 
+@pytest.mark.slow
 def test_candidates_and_a_short_pilot_leave_gaussian_coordinates_and_are_counted():
     """One sum over candidates, the pilot's rounds and floods, and the agents' disagreement."""
     problem = gaussian_problem()
