@@ -17,6 +17,20 @@ DAY = timedelta(days=1)
 BOTH = (ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH)
 
 
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+"""What the key of an authority is for; Python 3.13 refuses one that does not say so."""
+
+
 class Authority:
     """An authority of a study, with the files of its sites in a folder of its own."""
 
@@ -28,6 +42,7 @@ class Authority:
         subject = self._subject(name)
         draft = self._draft(subject, self.key, (-DAY, 365 * DAY))
         draft = draft.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        draft = draft.add_extension(SIGNS_CERTIFICATES, critical=True)
         self._write(self.path, draft.sign(self.key, hashes.SHA256()))
 
     def site(
@@ -61,6 +76,9 @@ class Authority:
             x509.CertificateBuilder().subject_name(subject).issuer_name(self._subject(self.name))
         )
         draft = draft.public_key(key.public_key()).serial_number(x509.random_serial_number())
+        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        above = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        draft = draft.add_extension(own, critical=False).add_extension(above, critical=False)
         return draft.not_valid_before(now + valid[0]).not_valid_after(now + valid[1])
 
     @staticmethod
