@@ -4,7 +4,7 @@
     sum           up a tree to the centre of the graph, and the total down again; where all
                   sites are neighbours, everybody's part to everybody                         (2)
     broadcast     from site 0 down a tree                                                     (3)
-    first, everybody    up and down that tree                                                 (4)
+    first         up and down that tree; likewise everybody's bytes                            (4)
 
 Parts are added in the order of the sites, so that a total has the same bits whenever it is made
 again. Each message says what it is for, by the number of the call and the kind of the call: sites
@@ -99,12 +99,8 @@ class PeersCommunicator:
         tree, total = self._to_centre, part
         for child in tree.children:
             total = total + call.array(child, part)
-        if tree.parent is not None:
-            call.send(tree.parent, total.tobytes())
-            total = call.array(tree.parent, part)
-        for child in tree.children:
-            call.send(child, total.tobytes())
-        return total.copy()
+        data = self._through_root(call, tree, total.tobytes())
+        return call.shaped(data, tree.parent, part).copy()
 
     def _sum_of_everybody(self, call: _Call, part: np.ndarray) -> np.ndarray:
         for neighbour in self._neighbours:
@@ -128,12 +124,7 @@ class PeersCommunicator:
         call, tree = self._call(Kind.FIRST), self._to_first
         every = [value, *(call.value(child) for child in tree.children)]
         data = values.encoded(self._smallest([one for one in every if one is not None]))
-        if tree.parent is not None:
-            call.send(tree.parent, data)
-            data = call.data(tree.parent)
-        for child in tree.children:
-            call.send(child, data)
-        return call.decoded(data, tree.parent)
+        return call.decoded(self._through_root(call, tree, data), tree.parent)
 
     def everybody(self, own: bytes) -> list[bytes]:
         """The bytes of every site, in the order of the sites, at all of them, eq. (4)."""
@@ -143,16 +134,21 @@ class PeersCommunicator:
             if not self._is_of_sites(theirs) or not found.keys().isdisjoint(theirs):
                 raise call.unusable(child, "it is not the bytes of some sites behind it.")
             found |= theirs
-        data = values.encoded(found)
+        data = self._through_root(call, tree, values.encoded(found))
+        every = call.decoded(data, tree.parent)
+        if not self._is_of_sites(every) or len(every) != self.size:
+            raise call.unusable(tree.parent, "it is not the bytes of every site.")
+        return [every[str(site)] for site in range(self.size)]
+
+    @staticmethod
+    def _through_root(call: _Call, tree: Tree, data: bytes) -> bytes:
+        """The bytes of the root, at every site, from those of the branch behind this site."""
         if tree.parent is not None:
             call.send(tree.parent, data)
             data = call.data(tree.parent)
         for child in tree.children:
             call.send(child, data)
-        every = call.decoded(data, tree.parent)
-        if not self._is_of_sites(every) or len(every) != self.size:
-            raise call.unusable(tree.parent, "it is not the bytes of every site.")
-        return [every[str(site)] for site in range(self.size)]
+        return data
 
     def gather(self, own: np.ndarray, axis: int) -> np.ndarray:
         """The entries of this site: every site keeps its own draws."""
@@ -213,8 +209,11 @@ class _Call:
 
     def array(self, neighbour: int, like: np.ndarray) -> np.ndarray:
         """The array of a neighbour, of the type and shape of another one."""
-        data = self.data(neighbour)
-        if len(data) != like.nbytes:
+        return self.shaped(self.data(neighbour), neighbour, like)
+
+    def shaped(self, data: bytes, neighbour: int | None, like: np.ndarray) -> np.ndarray:
+        """The array of bytes that came from a neighbour, or, if None, are of this site."""
+        if neighbour is not None and len(data) != like.nbytes:
             raise self._not_the_same(neighbour, self.stamp + data)
         return np.frombuffer(data, like.dtype).reshape(like.shape)
 
