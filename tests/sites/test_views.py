@@ -60,7 +60,6 @@ def test_a_snapshot_has_the_file_and_the_view(folder):
 
 
 def test_what_a_site_writes_can_be_shown(tmp_path):
-    pytest.importorskip("starlings.sites.kit")
     from starlings.sites.status import StatusFile
 
     ends = SimpleNamespace(timestamp=lambda: time.time() + 61.5 * 86400)

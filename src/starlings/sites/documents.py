@@ -174,6 +174,11 @@ def verified(document: bytes, kind: str, public_key: Any, signer: str, where: st
     return content
 
 
+def verified_by_authority(document: bytes, kind: str, authority: Any, where: str) -> Table:
+    """The same for a document that an authority signed, given by its certificate."""
+    return verified(document, kind, authority.public_key(), "the authority of this trial", where)
+
+
 def check_signature(
     content: Table, signature: bytes, public_key: Any, signer: str, where: str
 ) -> None:

@@ -32,7 +32,7 @@ from starlings.sites.certificates import (
     same_key,
     site_of,
 )
-from starlings.sites.documents import FORMAT, MOST_BYTES, damaged, verified
+from starlings.sites.documents import FORMAT, MOST_BYTES, damaged, verified_by_authority
 from starlings.sites.documents import field as read
 from starlings.sites.identity import SiteHome
 from starlings.sites.keys import fingerprint, private_folder, read_limited, write_private
@@ -116,9 +116,7 @@ class Kit:
         authority = from_pem(members["authority.pem"], f"{file}, authority.pem")
         certificate = from_pem(members["certificate.pem"], f"{file}, certificate.pem")
         where = f"{file}, roster.signed"
-        signer = "the authority of this trial"
-        key = authority.public_key()
-        roster = verified(members["roster.signed"], "roster", key, signer, where)
+        roster = verified_by_authority(members["roster.signed"], "roster", authority, where)
         check_authority(authority, f"{file}, authority.pem")
         site = read(roster, "site", str, where)
         check_chain(certificate, authority, str(file))

@@ -44,7 +44,7 @@ from starlings.sites.documents import (
     canonical,
     now_utc,
     sha256,
-    verified,
+    verified_by_authority,
 )
 from starlings.sites.keys import key_hash
 from starlings.sites.limits import Limits
@@ -90,8 +90,7 @@ class Manifest:
             authority: the certificate of the authority.
             where: the file, for errors.
         """
-        signer = "the authority of this trial"
-        content = verified(document, KIND, authority.public_key(), signer, where)
+        content = verified_by_authority(document, KIND, authority, where)
         check_manifest(content, authority, where)
         return cls(content, document)
 

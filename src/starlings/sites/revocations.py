@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlings.sites.authority import Authority
-from starlings.sites.documents import FORMAT, as_text, damaged, field, now_utc, texts, verified
+from starlings.sites.documents import (
+    FORMAT,
+    as_text,
+    damaged,
+    field,
+    now_utc,
+    texts,
+    verified_by_authority,
+)
 
 FILE = "revoked.list"
 """The name of the file."""
@@ -50,8 +58,7 @@ class Revocations:
             authority: the certificate of the authority.
             where: the file, for errors.
         """
-        signer = "the authority of this trial"
-        content = verified(document, KIND, authority.public_key(), signer, where)
+        content = verified_by_authority(document, KIND, authority, where)
         try:
             serials = frozenset(int(text, 16) for text in texts(content, "serials", where))
         except ValueError:
