@@ -66,7 +66,7 @@ def test_the_hours_of_the_manifest_end_a_run():
     stream = Waiting()
     with ended_by_time([stream], 1e-9):
         assert stream.has_ended.wait(10)
-    assert "more than 1e-09 hours, which the manifest allows" in str(stream.error)
+    assert "for 1e-09 hours, which is what the manifest allows" in str(stream.error)
 
 
 @pytest.mark.parametrize("text", ["8443", "host:", "host:port", "host:-1", "host:99999", ":1"])

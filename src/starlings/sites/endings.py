@@ -17,10 +17,10 @@ HOUR = 3600.0
 
 @contextmanager
 def ended_by_time(streams: Collection[Stream], hours: float) -> Iterator[None]:
-    """A context that ends the run after the hours that the manifest allows."""
+    """A context that ends the run so many hours after the start of this process."""
     error = SiteError(
-        f"the run has taken more than {hours:g} hours, which the manifest allows. A new manifest "
-        "may allow more."
+        f"this site has worked on the run for {hours:g} hours, which is what the manifest allows. "
+        "A new manifest may allow more."
     )
 
     def end() -> None:
