@@ -7,12 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from starlings.errors import SiteError
 from starlings.sites.certificates import (
     Request,
     as_pem,
+    authority_certificate,
     certificate_request,
+    check_authority,
     check_certificate,
     from_pem,
     site_certificate,
@@ -108,3 +112,16 @@ def test_a_folder_of_another_current_folder_is_found(folder, tmp_path, monkeypat
     with pytest.raises(SiteError, match="`--folder`"):
         Kit.open(moved).check_usable()
     Kit.open(moved, folder / "Ashby-site").check_usable()
+
+
+def test_a_signature_that_leaves_out_zero_bits_is_refused():
+    certificates = (authority_certificate(new_key(), "trial") for _ in range(1000))
+    found = next(each for each in certificates if each.signature[-1] % 2 == 0)
+    whole = found.public_bytes(Encoding.DER)
+    one_bit_less = bytearray(whole)
+    one_bit_less[-len(found.signature) - 1] = 1
+    changed = x509.load_der_x509_certificate(bytes(one_bit_less))
+    check_authority(changed, "the signature itself is right")
+    assert from_pem(as_pem(found), "x") == found
+    with pytest.raises(SiteError, match="not one certificate"):
+        from_pem(as_pem(changed), "x")

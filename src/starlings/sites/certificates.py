@@ -148,15 +148,24 @@ def as_pem(certificate: Any) -> bytes:
 
 
 def from_pem(data: bytes, where: str) -> Any:
-    """The one certificate in a text."""
+    """The one certificate in a text, in the one way in which it can be written."""
     try:
         found = x509().load_pem_x509_certificate(data)
-        is_right = is_p256(found.public_key()) and as_pem(found) == data
+        is_right = is_p256(found.public_key()) and as_pem(found) == data and _is_whole(found)
     except unreadable():
         is_right = False
     if not is_right:
         raise SiteError(f"{where} is not one certificate on P-256, or is damaged; get it again.")
     return found
+
+
+def _is_whole(certificate: Any) -> bool:
+    """Whether the signature, a string of bits, says that it leaves none of its last bits out.
+
+    The signature does not cover this number, and zero bits can be left out unnoticed.
+    """
+    whole = certificate.public_bytes(primitives("serialization").Encoding.DER)
+    return whole.endswith(b"\0" + certificate.signature)
 
 
 def _site_of(certificate: Any, where: str) -> str:
