@@ -22,7 +22,7 @@ from starlings.errors import PeerRefusedError, ProtocolError, SiteError
 from starlings.runtime.peers.carriers import Carrier, DirectCarrier, RelayCarrier
 from starlings.runtime.peers.link_parts import Messages, first_of
 from starlings.runtime.peers.link_state import LinkState
-from starlings.runtime.peers.pipes import Pipe, Timing, open_pipe
+from starlings.runtime.peers.pipes import Pipe, SilenceError, Timing, open_pipe
 from starlings.runtime.peers.tls import Identity, SecureChannel
 from starlings.runtime.peers.ways import DirectWay, RelayWay, Way
 
@@ -231,7 +231,7 @@ class Link:
             for message in messages:
                 self.stream.arrived(message)
                 self._num_arrived += 1
-            if messages:
+            if self._num_arrived > 1:  # more than the first frame, which comes on slow ways too
                 self._patience = self.timing.patience
             if pipe.has_signs:
                 self._awake.set()
@@ -257,8 +257,7 @@ class Link:
             await asyncio.sleep(min(self.timing.heartbeat, self._patience / 4))
             silence = self._loop.time() - pipe.last_heard
             if silence > self._patience:
-                self._patience = min(2 * self._patience, MOST_PATIENCE * self.timing.patience)
-                raise ConnectionError(f"nothing came from {self.neighbour} for {silence:.0f} s.")
+                raise SilenceError(f"nothing came from {self.neighbour} for {silence:.0f} s.")
 
     async def _part(self, pipe: Pipe) -> None:
         """Send what the stream has to say before the link ends for good."""
@@ -280,7 +279,9 @@ class Link:
         logger.info("%s: %s", self.neighbour, doing or "not connected")
 
     def _note(self, error: BaseException) -> None:
-        """Keep an error for `state`, and tell it once."""
+        """Keep an error for `state`, and tell it once; after a silence have more patience."""
+        if isinstance(error, SilenceError):
+            self._patience = min(2 * self._patience, MOST_PATIENCE * self.timing.patience)
         text = str(error) or type(error).__name__
         if text != self._error:
             logger.warning("%s: %s", self.neighbour, text)

@@ -25,6 +25,10 @@ SMALL = 16_384
 """Bytes of a message that is sent together with others."""
 
 
+class SilenceError(ConnectionError):
+    """Nothing came for longer than the patience: the other end is gone, or the way is slow."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """When links do things, in seconds."""
@@ -123,7 +127,7 @@ class Pipe:
             async with asyncio.timeout(patience):
                 data = await self.carrier.receive()
         except TimeoutError:
-            raise ConnectionError(f"nothing came from {self.channel.expected}.") from None
+            raise SilenceError(f"nothing came from {self.channel.expected}.") from None
         self.last_heard = self._now()
         self.bytes_received += len(data)
         self.channel.feed(data)
