@@ -322,6 +322,7 @@ def test_every_rule_has_a_sampler_that_breaks_it():
     assert unbroken == {runs.draws_are_those_of_a_plain_loop}  # which the runtime could break
 
 
+@pytest.mark.slow
 def test_a_sampler_that_keeps_them_passes():
     assert check_sampler(Plain(0.1)) == {}  # and there is no rule that was not tried
 

@@ -55,9 +55,8 @@ def test_draws_of_a_resumed_run_are_those_that_were_kept(tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    "case", quick_cases(cases.CLUSTER, cases.CLUSTER[:1]), ids=lambda case: cases.name_of(*case)
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases.CLUSTER, ids=lambda case: cases.name_of(*case))
 def test_draws_of_two_processes_are_those_that_were_kept(tmp_path, case):
     key, target = cases.name_of("mpi", *case), tmp_path / "draws.npz"
     done = mpi(2, "-m", "tests.golden.cases", target, "mpi", key)

@@ -539,7 +539,7 @@ MPI_CASES = {
 
 
 @needs_mpi
-@pytest.mark.parametrize("case", quick_cases(MPI_CASES, ["three batches"]))
+@pytest.mark.parametrize("case", quick_cases(MPI_CASES, ["one batch"]))
 def test_two_processes_have_the_same_draws(case):
     program = """
 import numpy as np

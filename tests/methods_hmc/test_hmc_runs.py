@@ -18,6 +18,7 @@ from starlings.sampling.by_hmc import FEWEST_DRAWS
 from tests.methods_hmc.test_hmc_laws import eight_schools, half_line, unbounded_problem
 from tests.mpi import mpi, needs_mpi
 from tests.problems import flat, unequal_poisson_problem
+from tests.quick import quick_cases
 
 NETWORK = st.Network.path(6)
 CHAINS, DRAWS = 16, 40
@@ -90,6 +91,7 @@ def all_leapfrogs():
 @pytest.mark.usefixtures("default_handler")
 @pytest.mark.parametrize("every", [10_000, 10])
 @pytest.mark.parametrize("share", [0.01, 0.7])
+@pytest.mark.slow
 def test_ctrl_c_in_the_warm_up_keeps_what_was_done(
     tmp_path, monkeypatch, whole, all_leapfrogs, share, every
 ):
@@ -236,12 +238,14 @@ def test_lp_is_the_log_density_of_the_draws(whole):
     np.testing.assert_allclose(constant, constant[0], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_superchains_are_recorded_where_there_are_any(whole):
     assert "superchains" not in whole.attrs
     grouped = run(chains=32, draws=2)
     assert json.loads(grouped.attrs["superchains"]) == np.repeat(np.arange(16), 2).tolist()
 
 
+@pytest.mark.slow
 def test_progress_is_shown(capsys):
     run(chains=None, draws=10, progress=True)
     lines = capsys.readouterr().err.splitlines()
@@ -269,7 +273,7 @@ def test_float32_is_the_same_run_rounded(whole):
 # Networks
 
 
-@pytest.mark.parametrize("agents", [1, 2])
+@pytest.mark.parametrize("agents", quick_cases([1, 2], [1]))
 def test_one_agent_and_two(tmp_path, monkeypatch, agents):
     """Also a single agent, which sends nothing, saves its run as often as it is asked to."""
     hessians = [np.diag([1.0, 4.0]) / agents] * agents
@@ -355,6 +359,7 @@ def far_problem():
     return st.Problem(far_line, flat, {"x": ()}, [{"share": [0.5]}, {"share": [0.5]}])
 
 
+@pytest.mark.slow
 def test_starts_that_are_not_finite_are_left_out():
     """About half of the points around zero are outside of the support."""
     result = run(abrupt_problem(), st.Network.path(3))
@@ -367,6 +372,7 @@ def test_a_posterior_that_no_start_finds_is_refused_with_a_remedy():
         run(far_problem(), st.Network.path(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("initial", [{"x": 58.0}, np.full((CHAINS, 1, 1), 58.0)])
 def test_initial_values_say_where_it_is(initial):
     result = run(far_problem(), st.Network.path(2), initial=initial)
@@ -375,6 +381,7 @@ def test_initial_values_say_where_it_is(initial):
     assert draws.std() == pytest.approx(1, abs=0.3)
 
 
+@pytest.mark.slow
 def test_initial_values_move_the_starts_where_there_is_no_mode():
     problem, network = unbounded_problem(), st.Network.path(4)
     plain, moved = run(problem, network), run(problem, network, initial={"x": np.ones(8), "y": 0.3})

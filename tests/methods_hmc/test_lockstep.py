@@ -24,6 +24,7 @@ from starlings.methods.warmup import Settings, first_settings
 from starlings.models import gaussian
 from starlings.network.gossip import Gossip
 from tests.problems import flat
+from tests.quick import quick_cases
 
 NEVER = 10**6
 """Leapfrogs until a pause, for runs without one."""
@@ -107,6 +108,7 @@ def test_the_first_windows_have_trajectories_of_a_bounded_number_of_leapfrogs():
     assert state.sums == lockstep.FIRST_LEAPFROGS
 
 
+@pytest.mark.slow
 def test_windows_follow_each_other_and_each_has_a_metric_of_its_own(monkeypatch):
     monkeypatch.setattr(LockStep, "_is_stationary", lambda *_: True)
     chain, windows = gaussian_chains(chains=64), []
@@ -127,6 +129,7 @@ def test_windows_follow_each_other_and_each_has_a_metric_of_its_own(monkeypatch)
     assert state.history == []
 
 
+@pytest.mark.slow
 def test_the_step_has_the_target_acceptance_after_a_warm_up():
     chain = gaussian_chains(chains=64, dim=20)
     state = begun(chain, dim=20)
@@ -205,7 +208,7 @@ def quartic(p, row):
     return -row["share"] * p["x"] ** 4 / 4
 
 
-@pytest.mark.parametrize("far", [10.0, 40.0])
+@pytest.mark.parametrize("far", quick_cases([10.0, 40.0], [40.0]))
 def test_a_superchain_that_starts_in_a_steep_region_moves_on(far):
     """At x = 40 the curvature 3 x^2 is 4800 times what it is at the others' standard deviation."""
     problem = st.Problem(quartic, flat, {"x": ()}, [{"share": [0.5]}, {"share": [0.25, 0.25]}])

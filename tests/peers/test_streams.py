@@ -51,7 +51,7 @@ def program_of_chance(communicator):
 
 GRAPHS = [
     pytest.param(nx.path_graph(3), id="path"),
-    pytest.param(nx.complete_graph(4), id="complete"),
+    pytest.param(nx.complete_graph(4), id="complete", marks=pytest.mark.slow),
     pytest.param(nx.cycle_graph(5), id="ring", marks=pytest.mark.slow),
     pytest.param(nx.star_graph(4), id="star", marks=pytest.mark.slow),
 ]

@@ -14,6 +14,7 @@ from starlings.privacy.guard_rails import VARIABLE
 from starlings.runtime import loop
 from starlings.tuning import pilot
 from tests.privacy.test_private_runs import LENGTHS, RING, logistic
+from tests.quick import quick_cases
 
 CHECKED = {"method": "coherent", "chains": 2, "draws": 100, "burn_in": 5, "thin": 1}
 CHECKED |= {"check": True, "progress": False}
@@ -44,12 +45,12 @@ def test_a_budget_counts_and_refuses_before_it_spends():
 
 @pytest.mark.parametrize("privacy", ["none", "totals"])
 @pytest.mark.parametrize(
-    "how",
-    [*RUNS.values(), pytest.param(CHECKED, marks=pytest.mark.slow)],
-    ids=[*RUNS, "tuned and examined"],
+    "name",
+    quick_cases([*RUNS, "tuned and examined"], ["weights"]),
 )
 @pytest.mark.filterwarnings("ignore::starlings.PosteriorWarning")
-def test_what_a_run_needs_is_enough_and_one_round_less_is_not(how, privacy, budget):
+def test_what_a_run_needs_is_enough_and_one_round_less_is_not(name, privacy, budget):
+    how = RUNS.get(name, CHECKED)
     needed = st.sample(logistic(), RING, **how, privacy=privacy).attrs["network_rounds"]
     budget(needed)
     assert st.sample(logistic(), RING, **how, privacy=privacy).attrs["network_rounds"] == needed
@@ -85,7 +86,7 @@ def test_a_resumed_run_has_spent_what_it_had(budget, tmp_path):
     ("method", "is_confirmed"),
     [
         ("weights", True),
-        ("hmc", True),
+        pytest.param("hmc", True, marks=pytest.mark.slow),
         pytest.param("dadmms", True, marks=pytest.mark.slow),
         pytest.param("dadmms", False, marks=pytest.mark.slow),
     ],
@@ -115,6 +116,7 @@ def test_messages_of_pilot_runs_are_disclosed():
     assert pilot.SUMMARY not in own
 
 
+@pytest.mark.slow
 def test_messages_of_a_pilot_run_that_diverges_are_counted(monkeypatch):
     ledgers, original = [], pilot.retuned
 

@@ -13,9 +13,11 @@ from starlings.research.privacy.on_rounds import ROUNDS, of_result
 from starlings.research.privacy.runs import EVERY_ROUND
 from starlings.research.privacy.table import WITHIN_GUARD_RAILS
 from starlings.results.disclosed import RESULT, disclosed_in_words
+from tests.quick import quick_cases
 
 
 @pytest.mark.parametrize("privacy", ["none", "totals"])
+@pytest.mark.slow
 def test_a_result_of_rounds_determines_rows_and_says_that_it_does(privacy):
     """Masks hide messages; the draws of an agent say as much, and are in the result."""
     problem, sampler = WITHIN_GUARD_RAILS.problem(), st.DSGLD(0.01)
@@ -30,7 +32,7 @@ def test_a_result_of_rounds_determines_rows_and_says_that_it_does(privacy):
     assert "even of a masked run" in disclosed_in_words(result.attrs)[-1]
 
 
-@pytest.mark.parametrize("method", ["weights", "hmc"])
+@pytest.mark.parametrize("method", quick_cases(["weights", "hmc"], ["weights"]))
 def test_draws_that_are_the_same_at_all_agents_are_nothing_of_one_site(method):
     problem = WITHIN_GUARD_RAILS.problem()
     how = {"draws": 8, "chains": 16, "check": False, "progress": False, "privacy": "totals"}
@@ -47,6 +49,7 @@ class Keeping(LocalCommunicator):
     collects = False
 
 
+@pytest.mark.slow
 def test_draws_that_are_not_collected_have_not_left_their_site():
     problem = WITHIN_GUARD_RAILS.problem()
     network = st.Network.ring(3).matched_to(problem.sites).distributed([0, 1, 2], Keeping())

@@ -32,7 +32,8 @@ with Cluster() as cluster, Tap() as tap:
 
 
 @needs_mpi
-@pytest.mark.parametrize("processes", [3, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [3, 2])
 def test_processes_mask_their_sums(processes, tmp_path, monkeypatch):
     """Two are enough only where the sites say so in their own files."""
     if processes == 2:
@@ -43,6 +44,7 @@ def test_processes_mask_their_sums(processes, tmp_path, monkeypatch):
 
 
 @needs_mpi
+@pytest.mark.slow
 def test_two_processes_are_refused():
     done = mpi(2, "-c", SUMS)
     assert "guard rail fewest_sites: 3 processes are needed, got 2" in done.stderr
@@ -91,9 +93,8 @@ def six_sites() -> st.Problem:
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    "name", ["sums", *(pytest.param(each, marks=pytest.mark.slow) for each in ("mixes", "float32"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sums", "mixes", "float32"])
 def test_processes_mask_the_messages_of_samplers(name):
     """Sites of one process have neighbours of their own and of other processes."""
     done = mpi(3, "-c", IN_ROUNDS, name)

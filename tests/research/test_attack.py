@@ -21,6 +21,7 @@ from starlings.research.privacy.runs import EVERY_ROUND, Found, Run
 from starlings.research.privacy.trial import OTHER_ROWS, Study, prior_part, rows_of
 from starlings.research.privacy.wire import SumTap, tapped
 from starlings.samplers.names import BUILT_IN
+from tests.quick import quick_cases
 
 DIM = Study([1]).covariates + 1
 PAGE = Path(__file__).parents[2] / "docs" / "what-neighbours-learn.md"
@@ -28,11 +29,9 @@ ROUNDING = 1e-9
 """Largest error of a gradient, or of a row, that was computed without unknown noise. Proximal steps
 are solved to the square of 6e-6, and least squares multiply what is left by 10 or less."""
 QUICK = (
-    "D-ADMMS, coherent noise: 3 of 3",
     "D-SGLD: 5 of 5",
     "tuning: 5 of 5",
     "importance weights: 5 of 5",
-    "lock-step HMC: 5 of 5",
     "tuning: 0 of 5",
     "importance weights: 0 of 5",
     "lock-step HMC: 0 of 5",
@@ -80,6 +79,7 @@ def attacks_with_page_lines() -> list:
 # What the attack is built of.
 
 
+@pytest.mark.slow
 def test_equations_of_rows_are_those_of_the_agents():
     problem = Study([7, 4]).problem()
     covariates, labels = rows_of(problem, 1)
@@ -120,6 +120,7 @@ def test_a_root_changes_as_its_square_does_where_eigenvalues_are_equal():
         np.testing.assert_allclose(root @ turned + turned @ root, direction, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_the_tap_hears_every_message_and_changes_no_draw():
     sampler, rounds_made = st.DSGLD(0.01), 12
     run = Run.on_path(sampler, 3, rounds_made)
@@ -143,7 +144,7 @@ def test_a_site_at_the_rim_sends_its_own_numbers_in_the_clear(network, rim, pare
     np.testing.assert_array_equal(parents * first[rim, :5], parts[rim])
 
 
-@pytest.mark.parametrize("kind", ["tuning", "weights", "hmc"])
+@pytest.mark.parametrize("kind", quick_cases(["tuning", "weights", "hmc"], ["tuning"]))
 def test_what_the_tap_of_sums_hears_is_the_agents_own(kind):
     problem = Study([5, 6, 4]).problem()
     network = st.Network.path(3).matched_to(problem.sites)

@@ -133,6 +133,7 @@ def test_the_default_finds_the_posterior_in_few_rounds(default, problem, laplace
     assert error < 4 / np.sqrt(4 * DRAWS) + SKEWNESS
 
 
+@pytest.mark.slow
 def test_a_site_sends_one_message_to_each_neighbour_in_a_round_of_a_sampler():
     problem, network = st.models.gaussian(np.ones((6, 1, 1))), st.Network.ring(6)
     result = st.sample(problem, network, st.DADMMS(1.0), draws=3, burn_in=2, check=False)

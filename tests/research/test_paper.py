@@ -259,6 +259,7 @@ def test_linear_figure_marks_what_diverges(linear_table):
     assert all("diverges" in text for text in texts)
 
 
+@pytest.mark.slow
 def test_animation_is_small(tmp_path):
     table = evolution.compute(Settings(quick=True), unseen)
     evolution.animate(table[table["round"] < 3], tmp_path / "film")

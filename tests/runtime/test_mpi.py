@@ -127,6 +127,7 @@ def test_a_pilot_that_diverges_somewhere_does_so_everywhere(tmp_path):
     assert st.load(tmp_path / "draws.nc").attrs["sampler"] == "Metropolis"
 
 
+@pytest.mark.slow
 def test_bad_data_at_one_site_names_process_and_site(tmp_path):
     text = (ROOT / "examples" / "wards.csv").read_text("utf-8").splitlines()
     site = text[-1].split(",")

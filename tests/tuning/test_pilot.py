@@ -150,6 +150,7 @@ def test_auto_stays_auto_whatever_it_takes():
     assert {found.exactness for found in (diverged, again, same)} == {"auto"}
 
 
+@pytest.mark.slow
 def test_agents_are_matched_by_name_and_the_given_tuning_is_left_alone():
     problem = gaussian_problem()
     named = nx.relabel_nodes(irregular_graph(), dict(enumerate(problem.sites)))

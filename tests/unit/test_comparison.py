@@ -391,6 +391,7 @@ def test_draws_of_another_problem_are_refused():
 
 
 @needs_mpi
+@pytest.mark.slow
 def test_two_processes_find_the_same():
     """Process 0 has the draws, and each process the rows of its own sites."""
     program = """
