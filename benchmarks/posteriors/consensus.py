@@ -1,11 +1,7 @@
 """Consensus Monte Carlo (Scott et al. 2016): one upload, and a weighted average.
 
-Agent i draws from exp(-f_i), its rows with its share of the prior, by itself. With S_i the
-covariance of its draws, a coordinator makes the t-th draw of all
-
-    x_t = (sum_i W_i)^-1 sum_i W_i x_it,      W_i = S_i^-1                                      (1)
-
-which is exact where every exp(-f_i) is Gaussian. It needs every agent to have a posterior of its
+Every agent draws from its own potential by itself, and a coordinator averages the draws, see
+`starlings.methods.one_shot`. It needs every agent to have a posterior of its
 own. An agent is refused, in coordinates where the pooled posterior has about unit covariance, if
 
 - at the agent's own mode, found with the help of a prior of a hundred times `LARGEST_VARIANCE`, the
@@ -39,15 +35,6 @@ LARGEST_R_HAT = 1.05
 
 class ImproperError(RuntimeError):
     """An agent has no posterior of its own, so that there is nothing to average."""
-
-
-def combine(draws: np.ndarray) -> np.ndarray:
-    """Average draws (agent, chain, draw, dim) over the agents by eq. (1)."""
-    agents, dim = len(draws), draws.shape[-1]
-    flat = draws.reshape(agents, -1, dim)
-    weights = np.array([np.linalg.inv(np.atleast_2d(np.cov(own.T))) for own in flat])
-    weighted = np.einsum("iab,itb->ta", weights, flat)
-    return np.linalg.solve(weights.sum(axis=0), weighted.T).T.reshape(draws.shape[1:])  # (1)
 
 
 def refuse_improper(agents: Agent, dim: int) -> None:

@@ -43,9 +43,10 @@ import numpy as np
 
 import starlings as st
 from starlings.errors import DivergenceError, StabilityError, TuningError
-from starlings.research.nuts import nuts as run_nuts
+from starlings.methods.nuts import nuts as run_nuts
+from starlings.methods.one_shot import combine
 
-from .consensus import ImproperError, combine, refuse_improper, refuse_unmixed
+from .consensus import ImproperError, refuse_improper, refuse_unmixed
 from .draws import Draws
 from .grid import Family, NothingWorkedError, best_of
 from .runs import Outcome, Setting, enough, sample

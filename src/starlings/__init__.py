@@ -37,7 +37,7 @@ _MOVED = {
     "gradients": "starlings.solvers.gradients",
     "measures": "starlings.diagnostics.statistics",
     "numpyro_models": "starlings.problem.numpyro",
-    "nuts": "starlings.research.nuts",
+    "nuts": "starlings.methods.nuts",
     "parameters": "starlings.problem.parameters",
     "plots": "starlings.results.plots",
     "progress": "starlings.system.progress",

@@ -34,6 +34,7 @@ from starlings.errors import PrivacyError as PrivacyError
 from starlings.errors import ProtocolError as ProtocolError
 from starlings.errors import SiteError as SiteError
 from starlings.errors import StabilityError as StabilityError
+from starlings.errors import SubposteriorError as SubposteriorError
 from starlings.errors import TuningError as TuningError
 from starlings.errors import UnfinishedNeighbourWarning as UnfinishedNeighbourWarning
 from starlings.errors import UnreadableFileError as UnreadableFileError

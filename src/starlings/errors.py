@@ -41,6 +41,10 @@ class CandidateError(RuntimeError):
     """Weighted candidates cannot stand for the posterior, or differ between the sites."""
 
 
+class SubposteriorError(RuntimeError):
+    """A site's own rows determine no posterior by themselves, or its chains have not found it."""
+
+
 class NoModeError(TuningError):
     """No mode was found to centre a sampler on: there is none, or the search cannot reach it."""
 
@@ -172,7 +176,7 @@ def refusing_old_names(function: Callable[Arguments, Returned]) -> Callable[Argu
 def in_one_line(error: BaseException) -> str:
     """Format an error for the command line: expected errors by text, others also by type."""
     text = " ".join(str(error).split())
-    of_runs = (DivergenceError, TuningError, CandidateError, SiteError)
+    of_runs = (DivergenceError, TuningError, CandidateError, SubposteriorError, SiteError)
     if isinstance(error, (ValueError, TypeError, OSError, ImportError, *of_runs)):
         return f"Error: {text}"
     return f"Unexpected {type(error).__name__}: {text} (STARLINGS_DEBUG=1 shows where)"

@@ -31,6 +31,7 @@ from benchmarks.posteriors import (
 from benchmarks.posteriors import run as bench
 from benchmarks.posteriors import score as scoring
 from benchmarks.posteriors.draws import Draws
+from starlings.methods.one_shot import combine
 
 FOLDER = Path(os.environ.get("STARLINGS_POSTERIORS", ""))
 """The folder with NAME.json and NAME.reference.json of every posterior."""
@@ -184,7 +185,7 @@ def test_consensus_of_gaussians_is_their_product():
     roots = random.normal(size=(3, 2, 2)) + 2 * np.eye(2)
     means, count = random.normal(size=(3, 2)), 50_000
     own = means[:, None] + np.einsum("iab,itb->ita", roots, random.normal(size=(3, count, 2)))
-    drawn = consensus.combine(own.reshape(3, 2, count // 2, 2))
+    drawn = combine(own.reshape(3, 2, count // 2, 2))
     assert drawn.shape == (2, count // 2, 2)
     precisions = np.linalg.inv(roots @ np.swapaxes(roots, 1, 2))
     covariance = np.linalg.inv(precisions.sum(axis=0))

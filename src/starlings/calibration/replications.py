@@ -20,7 +20,13 @@ import xarray as xr
 from starlings.calibration.judging import Calibration
 from starlings.calibration.rank_file import RankFile
 from starlings.diagnostics.draws import entry_names, without_derived
-from starlings.errors import CandidateError, DivergenceError, TuningError, check_count
+from starlings.errors import (
+    CandidateError,
+    DivergenceError,
+    SubposteriorError,
+    TuningError,
+    check_count,
+)
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.sampling import sample as run_sampler
@@ -49,7 +55,7 @@ class BySums:
     """Draws as `starlings.sample` makes them without a sampler, thinned to nearly independent ones.
 
     Args:
-        method: "auto", "weights", "weights-metropolis" or "hmc", as in `starlings.sample`.
+        method: "auto" or one without rounds, such as "weights" or "hmc"; see `starlings.sample`.
         precision: "float64" or "float32".
     """
 
@@ -181,7 +187,7 @@ class Replicate:
         try:
             truth, problem = self.simulate(rng)
             posterior = self.sample(problem, self.network, self.draws, int(rng.integers(2**32)))
-        except (DivergenceError, TuningError, CandidateError) as error:
+        except (DivergenceError, TuningError, CandidateError, SubposteriorError) as error:
             raise DivergenceError(f"replication {index} of the calibration: {error}") from error
         return rank(truth, posterior, self.draws)
 

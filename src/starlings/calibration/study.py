@@ -16,6 +16,7 @@ from starlings.calibration.replications import BySums, NearlyIndependent, calibr
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.sampling.automatic import Automatic
+from starlings.sampling.by_one_shot import InOneShot
 from starlings.sampling.choice import OnSums, choice_of
 from starlings.sampling.request import RequestedSchedule
 from starlings.sampling.tuned import TunedSampler
@@ -90,9 +91,9 @@ def _sampling(plan: Study, thin: int | None) -> BySums | NearlyIndependent:
     asked = found.get("thin") if thin is None else thin
     lengths, sampler = RequestedSchedule(1, found.get("burn_in"), asked), plan.make_sampler()
     choice = choice_of(sampler, method, rung, lengths.has_rounds)
-    if isinstance(choice, OnSums):
-        choice.check_lengths(lengths)
-    if isinstance(choice, OnSums | Automatic):
+    if isinstance(choice, OnSums | InOneShot):
+        lengths.refuse_rounds(choice.method)
+    if isinstance(choice, OnSums | InOneShot | Automatic):
         return BySums(method, **options)
     rung = choice.rung if isinstance(choice, TunedSampler) else "auto"
     return NearlyIndependent(sampler, thin, **options, exactness=rung)

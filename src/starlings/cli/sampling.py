@@ -67,9 +67,10 @@ def sample(
     method: Annotated[
         str | None,
         typer.Option(
-            help="How draws are made: `weights`, `weights-metropolis`, `hmc`, `dadmms`, a rung of "
-            "its ladder (`coherent`, `half-noise`, `curvature`, `midpoint`, `metropolis`, "
-            "`metropolis-vote`), or `auto`: the one with the fewest network rounds.",
+            help="How draws are made: `weights`, `weights-metropolis`, `hmc`, a one-shot "
+            "combination (`consensus`, `parametric`, `nonparametric`, `semiparametric`), "
+            "`dadmms`, a rung of its ladder (`coherent`, `half-noise`, `curvature`, `midpoint`, "
+            "`metropolis`, `metropolis-vote`), or `auto`: the one with the fewest network rounds.",
             show_default="`method` of the study, or auto",
         ),
     ] = None,

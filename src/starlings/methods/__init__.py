@@ -7,7 +7,9 @@ resampling.py    equally weighted draws from weighted candidates
 hmc.py           lock-step Hamiltonian Monte Carlo: one sum makes one leapfrog of all chains
 warmup.py        how it finds its step, its trajectory length and its metric
 lockstep.py      its run: warm-up, then draws
-cards.py         what a result says of both
+one_shot.py      draws of every agent by itself, combined by one sum
+nuts.py          how an agent draws by itself
+cards.py         what a result says of them
 prediction.py    network rounds that each method would take, by which `sample` chooses
 """
 

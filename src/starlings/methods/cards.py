@@ -43,6 +43,21 @@ class LockStepHMC:
 
 
 @dataclass(frozen=True)
+class OneShot:
+    """Draws that every agent makes by itself, combined by one sum."""
+
+    combination: str
+    """One of `starlings.methods.one_shot.COMBINATIONS`."""
+    draws_of_each_agent: int
+    """Draws that every agent makes from its own potential, of all chains."""
+    draws_nothing: ClassVar[bool] = False
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class SumTraffic:
     """What the agents have sent when a draw is made, by a method on sums."""
 

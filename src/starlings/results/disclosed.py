@@ -26,6 +26,10 @@ CONSEQUENCES = {
     "gradients at draws": "gradients at many points, which determine the rows of a small site",
     "summary of one site's draws": "mean, covariance and some draws of one agent, which the pilot "
     "run tells to all: with shared noise, gradients of that site",
+    "draws, for consensus": "draws from the posterior of the site's own rows",
+    "draws, for parametric": "mean and covariance of the posterior of the site's own rows",
+    "draws, for nonparametric": "draws from the posterior of the site's own rows, at every site",
+    "draws, for semiparametric": "draws from the posterior of the site's own rows, at every site",
     "mean and sd of draws": "a summary of the draws of an agent",
     "distance from the average": "how far an agent's draws are from the others'",
     "smallest penalty": "one number about the curvature of the site's fit",

@@ -120,9 +120,7 @@ def grouped(agents: Agent) -> Agents:
         return Stack(agents)
     members = np.split(order, starts[1:])
     return Groups(
-        stacks=tuple(
-            _cut(agents, group, padded_length(int(counts[group[0]]))) for group in members
-        ),
+        stacks=tuple(cut(agents, group, padded_length(int(counts[group[0]]))) for group in members),
         members=tuple(jnp.asarray(group, jnp.int32) for group in members),
         order=jnp.asarray(np.argsort(order), jnp.int32),
     )
@@ -139,7 +137,7 @@ def _starts(counts: np.ndarray) -> list[int]:
     return starts
 
 
-def _cut(agents: Agent, members: np.ndarray, length: int) -> Agent:
+def cut(agents: Agent, members: np.ndarray, length: int) -> Agent:
     """Some of the agents, without the padding that they do not need."""
     some = jax.tree.map(lambda array: array[members], agents)
     rows, weights = jax.tree.map(lambda a: a[:, :length], (some.rows, some.row_weights))

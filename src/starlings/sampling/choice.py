@@ -7,6 +7,9 @@ everything after it asks the choice. The methods by name:
     weights                importance weights of shared candidates, resampled
     weights-metropolis     the same candidates, as proposals of an exact independence chain
     hmc                    lock-step Hamiltonian Monte Carlo on sums: exact, for any posterior
+    consensus, parametric, nonparametric, semiparametric
+                           every agent draws by itself, and one sum combines the draws; biased
+                           unless every agent's own posterior is Gaussian
     dadmms                 D-ADMMS, or Metropolis where proximal steps would be too short
     coherent, half-noise, curvature, midpoint, metropolis, metropolis-vote
                            a rung of the ladder of exactness, see `starlings.tuning.ladder`
@@ -22,15 +25,17 @@ import jax
 from starlings.errors import check_choice
 from starlings.methods import METHODS_ON_SUMS
 from starlings.methods.batches import CANDIDATES_PER_DRAW, may_go_on
+from starlings.methods.one_shot import COMBINATIONS
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.maskable import check_maskable
 from starlings.samplers import DADMMS, Sampler
 from starlings.sampling.automatic import Automatic
 from starlings.sampling.by_hmc import run_hmc
+from starlings.sampling.by_one_shot import InOneShot
 from starlings.sampling.by_weights import draw_candidates, require_weights, run_weights
 from starlings.sampling.on_sums import SumsRun
-from starlings.sampling.request import Choice, Request, RequestedSchedule
+from starlings.sampling.request import Choice, Request
 from starlings.sampling.rounds import Setup, run_rounds
 from starlings.sampling.starts import check_one_start
 from starlings.sampling.tuned import TunedSampler
@@ -39,7 +44,7 @@ from starlings.theory import check_stability
 from starlings.tuning import EXACTNESS
 from starlings.tuning.ladder import RUNGS
 
-METHODS = ("auto", *METHODS_ON_SUMS, "dadmms", *RUNGS)
+METHODS = ("auto", *METHODS_ON_SUMS, *COMBINATIONS, "dadmms", *RUNGS)
 """The values of the argument `method`."""
 
 
@@ -65,6 +70,8 @@ def choice_of(sampler: Any, method: str, exactness: str, has_rounds: bool) -> Ch
         return _by_sampler(sampler)
     if method in METHODS_ON_SUMS:
         return OnSums(method)
+    if method in COMBINATIONS:
+        return InOneShot(method)
     if method == "auto" and exactness == "auto" and not has_rounds:
         return Automatic()
     rung = exactness if method in ("auto", "dadmms") else method
@@ -135,18 +142,8 @@ class OnSums:
 
     def check(self, request: Request) -> None:
         """Refuse lengths in rounds and several starts, which these methods do not have."""
-        self.check_lengths(request.schedule)
+        request.schedule.refuse_rounds(self.method)
         check_one_start(request.start, self.method)
-
-    def check_lengths(self, schedule: RequestedSchedule) -> None:
-        """Refuse a schedule with lengths in rounds."""
-        for name in ("burn_in", "thin"):
-            value = getattr(schedule, name)
-            if value is not None:
-                raise ValueError(
-                    f"`{name}` is for methods that run in rounds; got {name}={value} and "
-                    f"method={self.method!r}. Leave it out."
-                )
 
     def num_candidates(self, request: Request) -> int:
         """Those of the first batches; HMC has none."""

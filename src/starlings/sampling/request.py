@@ -62,6 +62,16 @@ class RequestedSchedule:
         """Whether the caller gave a length in rounds, which only a sampler has."""
         return self.burn_in is not None or self.thin is not None
 
+    def refuse_rounds(self, method: str) -> None:
+        """Refuse lengths in rounds for a method that does not run in rounds."""
+        for name in ("burn_in", "thin"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` is for methods that run in rounds; got {name}={value} and "
+                    f"method={method!r}. Leave it out."
+                )
+
     def completed(self, sampler: Sampler, tuning: Tuning | None) -> Schedule:
         """The rounds of the run, with defaults that suit the sampler and what tuning predicts."""
         burn_in = BURN_IN * sampler.cycle if self.burn_in is None else self.burn_in

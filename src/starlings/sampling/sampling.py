@@ -55,7 +55,10 @@ def sample(
         method: how draws are made. "auto" takes the method that is predicted to need the fewest
             network rounds, and says which. "weights" weighs candidates that all sites share, for
             posteriors near a Gaussian; "weights-metropolis" makes an exact chain of them. "hmc" is
-            Hamiltonian Monte Carlo on sums, exact for any posterior. "dadmms" is D-ADMMS, tuned by
+            Hamiltonian Monte Carlo on sums, exact for any posterior. "consensus", "parametric",
+            "nonparametric" and "semiparametric" combine draws that every site makes by itself, in
+            one exchange: they are for comparisons, and biased unless the posterior of every site
+            alone is Gaussian. "dadmms" is D-ADMMS, tuned by
             the agents (see `starlings.tune`); "coherent", "half-noise", "curvature", "midpoint",
             "metropolis" and "metropolis-vote" name a rung of its ladder of exactness.
         exactness: the older name of `method`, for the rungs.

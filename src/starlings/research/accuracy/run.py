@@ -23,12 +23,12 @@ from rich.console import Console
 
 from starlings.diagnostics.reference import compare
 from starlings.diagnostics.statistics import convergence_table
+from starlings.methods.nuts import pooled_nuts
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.research.accuracy.comparison import Comparison
 from starlings.research.accuracy.data import EXTRA, Case, all_cases
 from starlings.research.accuracy.report import Comparisons, display_tables, save
-from starlings.research.nuts import pooled_nuts
 from starlings.research.packaged_data import check_installed
 from starlings.results.result import Result
 from starlings.sampling import sample

@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 
+from starlings.methods.nuts import nuts
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.problem.agent import Agent
 from starlings.research.demo import report
 from starlings.research.demo.data import EXTRA, build_problem, counted_problem, load_rows, merge
 from starlings.research.demo.ways import METHODS, draw_by
-from starlings.research.nuts import nuts
 from starlings.research.packaged_data import check_installed
 from starlings.system.progress import spinner
 

@@ -2,7 +2,7 @@
 
 Every agent's potential is sampled by itself: agents exchange no messages. Step size and metric are
 adapted by Stan's windows. All agents and chains run in one compiled program, in step with the
-longest trajectory among them.
+longest trajectory among them. The keys of an agent depend on its number, and on no other agent.
 """
 
 from __future__ import annotations
@@ -51,17 +51,27 @@ def nuts(
         seed: the same seed gives the same draws.
         warmup: steps in which step size and metric are adapted.
         dense: adapt a whole covariance matrix rather than its diagonal.
-        start: where every chain starts; by default at z = 0.
+        start: where the chains start, (dim,), or (agent, dim) for each agent by itself; by default
+            at z = 0.
     """
-    origin = jnp.zeros(dim) if start is None else jnp.asarray(start)
-    keys = jax.random.split(jax.random.key(seed), (len(agents.num_rows), chains))
-    return _all_chains(agents, keys, origin, draws, warmup, dense)
+    size = (len(agents.num_rows), dim)
+    starts = jnp.broadcast_to(jnp.zeros(dim) if start is None else jnp.asarray(start), size)
+    keys = _keys(jax.random.key(seed), agents.index, chains)
+    return _all_chains(agents, keys, starts, draws, warmup, dense)
+
+
+@partial(jax.jit, static_argnames="chains")
+def _keys(root: jax.Array, numbers: jax.Array, chains: int) -> jax.Array:
+    """The keys of all chains of the agents with these numbers, (agent, chain)."""
+    return jax.vmap(lambda number: jax.random.split(jax.random.fold_in(root, number), chains))(
+        numbers
+    )
 
 
 @partial(jax.jit, static_argnames=("draws", "warmup", "dense"))
-def _all_chains(agents, keys, start, draws, warmup, dense):
-    chain = partial(_one_chain, start=start, draws=draws, warmup=warmup, dense=dense)
-    return jax.vmap(jax.vmap(chain, in_axes=(None, 0)))(agents, keys)
+def _all_chains(agents, keys, starts, draws, warmup, dense):
+    chain = partial(_one_chain, draws=draws, warmup=warmup, dense=dense)
+    return jax.vmap(jax.vmap(chain, in_axes=(None, 0, None)))(agents, keys, starts)
 
 
 def _one_chain(
