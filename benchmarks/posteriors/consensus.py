@@ -1,8 +1,8 @@
 """Consensus Monte Carlo (Scott et al. 2016): one upload, and a weighted average.
 
 Every agent draws from its own potential by itself, and a coordinator averages the draws, see
-`starlings.methods.one_shot`. It needs every agent to have a posterior of its
-own. An agent is refused, in coordinates where the pooled posterior has about unit covariance, if
+`starlings.methods.one_shot`. It needs every agent to have a posterior of its own. An agent is
+refused, in coordinates where the pooled posterior has about unit covariance, if
 
 - at the agent's own mode, found with the help of a prior of a hundred times `LARGEST_VARIANCE`, the
   curvature of some direction is below 1 / `LARGEST_VARIANCE`: there is a ridge, or no mode but for

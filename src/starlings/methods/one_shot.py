@@ -92,7 +92,7 @@ def consensus(total: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def combine(draws: np.ndarray) -> np.ndarray:
     """The draws of eq. (1) from those of all agents (agent, ..., dim)."""
-    return consensus(sum(weighted(own) for own in draws), draws.shape[1:])
+    return consensus(np.sum([weighted(own) for own in draws], axis=0), draws.shape[1:])
 
 
 class Randomness(NamedTuple):
@@ -116,7 +116,7 @@ def mixture(draws: np.ndarray, randomness: Randomness, is_corrected: bool) -> np
     """
     agents, _, dim = draws.shape
     own = [Gaussian.of(one) for one in draws]
-    product = Gaussian.product(sum(one.sums for one in own), dim)
+    product = Gaussian.product(np.sum([one.sums for one in own], axis=0), dim)
     scale = np.linalg.inv(np.linalg.cholesky(product.precision)).T * np.sqrt(agents)
     z = np.linalg.solve(scale, (draws - product.mean)[..., None])[..., 0]
     log_own = np.array([_log_density(g, x) for g, x in zip(own, draws, strict=True)])

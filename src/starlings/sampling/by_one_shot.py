@@ -174,7 +174,7 @@ class _Mode(NamedTuple):
 @jax.jit
 def _mode_and_curvature(agent: Agent, origin: jax.Array) -> tuple[jax.Array, jax.Array]:
     one = jax.tree.map(lambda array: array[0], agent)
-    mode = proximal_point(one, RIDGE, linear=origin, start=origin).point
+    mode = proximal_point(one, jnp.asarray(RIDGE), linear=origin, start=origin).point
     return mode, jnp.linalg.eigvalsh(one.hessian(mode))[0]
 
 
