@@ -18,12 +18,14 @@ from starlings.methods.batches import next_size
 from starlings.methods.hmc import SummedChains
 from starlings.methods.lockstep import CHAINS as HMC_CHAINS
 from starlings.methods.lockstep import SUPERCHAINS
+from starlings.methods.one_shot import COMBINATIONS
 from starlings.methods.weights import LARGEST_K, WeightedCandidates
 from starlings.network.gossip import Gossip
 from starlings.samplers import PilotLength
 from starlings.sampling import automatic, tuned
 from starlings.sampling.automatic import Automatic
 from starlings.sampling.by_hmc import START_TRIES
+from starlings.sampling.by_one_shot import InOneShot
 from starlings.sampling.choice import METHODS, GivenSampler, OnSums, choice_of
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Request, RequestedSchedule
@@ -107,6 +109,7 @@ def test_every_method_is_somebodys_choice(has_rounds):
     assert chosen == {
         "auto": TunedSampler(None, "auto") if has_rounds else Automatic(),
         **{method: OnSums(method) for method in on_sums},
+        **{method: InOneShot(method) for method in COMBINATIONS},
         "dadmms": TunedSampler(None, "auto"),
         **{rung: TunedSampler(None, rung) for rung in RUNGS},
     }
