@@ -11,6 +11,9 @@ import starlings as st
 from starlings.errors import PrivacyError
 from starlings.network.gossip import Gossip
 from starlings.privacy.guard_rails import VARIABLE, GuardRails
+from starlings.sampling.private import private_network
+from starlings.study.run import run_locally
+from starlings.study.study import Study
 from tests.privacy.test_private_runs import LENGTHS, RING, logistic
 
 
@@ -190,7 +193,43 @@ def test_a_missing_file_of_guard_rails_is_an_error(monkeypatch):
         GuardRails.of_this_machine()
 
 
-def test_a_study_cannot_set_guard_rails():
-    assert not {field.name for field in dataclasses.fields(GuardRails)} & {
-        *st.sample.__kwdefaults__
-    }
+STUDY = {
+    "data": 'file = "rows.csv"\nsite = "site"',
+    "model": 'kind = "linear_regression"\noutcome = "y"\ncovariates = ["x"]\nnoise_std = 1.0',
+    "network": 'graph = "ring"',
+    "sampler": 'name = "dadmms"',
+    "run": 'privacy = "totals"',
+}
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A study of four sites with 20 rows each, to which lines are added."""
+    lines = [f"s{row % 4},{row / 80},{row % 7}" for row in range(80)]
+    (tmp_path / "rows.csv").write_text("\n".join(["site,x,y", *lines]))
+
+    def written(**more: str) -> Study:
+        sections = {**STUDY, **{name: f"{STUDY.get(name, '')}\n{more[name]}" for name in more}}
+        text = "\n".join(f"[{name}]\n{lines}" for name, lines in sections.items())
+        (tmp_path / "study.toml").write_text(text)
+        return Study.read(tmp_path / "study.toml")
+
+    return written
+
+
+@pytest.mark.parametrize("rail", [field.name for field in dataclasses.fields(GuardRails)])
+def test_a_study_cannot_set_guard_rails(rail, study):
+    """No section takes the name of one, with a value that would loosen it."""
+    study()
+    for section in (*STUDY, "guard_rails", "privacy"):
+        with pytest.raises(ValueError, match=rf"unknown (key `{rail}`|section)"):
+            study(**{section: f"{rail} = 0"})
+
+
+def test_guard_rails_in_a_file_hold_for_a_study(study, file):
+    file.write_text("fewest_rows = 20")
+    problem = study().make_problem()
+    private_network(problem, study().make_network(problem.sites), "totals")
+    file.write_text("fewest_rows = 21")
+    with pytest.raises(PrivacyError, match=r"20 rows and needs 21"):
+        run_locally(study(), study().run_settings(), quiet=True)

@@ -6,8 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
+import starlings.privacy.masks as masks_module
 from starlings.errors import FixedPointError, MaskError
 from starlings.network.communicator import LocalCommunicator
 from starlings.privacy.fixed_point import INFINITE, LARGEST, MOST_SITES, Words, decoded, encoded
@@ -149,32 +151,73 @@ def test_both_sites_of_a_pair_have_one_key_and_all_pairs_different_ones():
     assert len(set(keys.values())) == len(keys) == 6
 
 
+def fixed_masks():
+    """Masks from keys that are the same in every run of the tests, whose statistics vary else."""
+    made = X25519PrivateKey.from_private_bytes
+    private = {site: made(site.encode() * 6 + b"xx") for site in SITES}
+    public = {site: key.public_key().public_bytes_raw() for site, key in private.items()}
+    keys = {site: SiteKeys(site, private[site], public, b"s" * 32) for site in SITES}
+    return Masks.of(SITES, keys, "sums")
+
+
+def assert_uniform(words: Words):
+    """Every limb of many integers passes a test of uniformity: 4 p-values."""
+    for limb in words.limbs().T / 2.0**32:
+        assert stats.kstest(limb, "uniform").pvalue > 0.001
+
+
 def test_what_a_site_sends_is_uniform_whatever_its_numbers_are():
-    """The words of masked numbers, of a constant, pass a test of uniformity: 4 p-values."""
-    masks = masks_of()
-    sent = masks.masked(np.full((4, 20_000), 3.25))[0].reshape(-1, 4)[:-1] / 2.0**32
-    p_values = [stats.kstest(limb, "uniform").pvalue for limb in sent.T]
-    assert min(p_values) > 0.001
+    sent = fixed_masks().masked(np.full((4, 20_000), 3.25))[0].reshape(-1, 4)[:-1]
+    assert_uniform(Words.from_limbs(sent))
 
 
-def test_two_data_sets_with_one_total_can_have_sent_the_same_messages():
-    """What two other sites see is explained by any numbers of the first two with the same total.
+def view_of_two(masks: Masks, parts: np.ndarray) -> tuple[Words, Words]:
+    """What Cliff and Downs together see of Ashby and Brook, without all masks that they know."""
+    sent, seen = masks.masked(parts), []
+    for site, row in zip(SITES[:2], sent, strict=False):
+        own = Words.from_limbs(row.reshape(-1, 4))
+        for other in SITES[2:]:
+            known = masks.local[other].pair_keys[site]
+            own.subtract(masks_module._stream(known, masks.next_sum - 1, parts.shape[1] + 1))
+        seen.append(Words(own.high[:-1], own.low[:-1]))
+    return seen[0], seen[1]
 
-    The masks of the pair (0, 1), which only these two know, make up the difference.
+
+@pytest.mark.parametrize("numbers", [[3.25, -1.25], [-1e6, 1e6 + 2.0]])
+def test_views_of_two_data_sets_with_one_total_have_the_same_law(numbers):
+    """To all others together, two sites' messages are uniform numbers with the right total.
+
+    So their law depends on the total alone: it is 2 in both cases.
     """
-    masks = masks_of()
+    parts = np.zeros((4, 20_000))
+    parts[:2] = np.array(numbers)[:, None]
+    first, second = view_of_two(fixed_masks(), parts)
+    assert_uniform(first)
+    assert_uniform(second)
+    assert (decoded(first.plus(second)) == 2.0).all()
+
+
+def test_two_data_sets_with_one_total_can_have_sent_the_same_messages(monkeypatch):
+    """Other numbers of Ashby and Brook send the same messages, in every bit, under another stream.
+
+    It is the stream of this pair, which no other site can compute, less what was moved from one to
+    the other. It is as probable as the true one, since both are uniform.
+    """
+    masks, plain = masks_of(), masks_module._stream
+    pair = masks.local["Ashby"].pair_keys["Brook"]
+    assert not any(pair in masks.local[site].pair_keys.values() for site in ("Cliff", "Downs"))
     parts = np.random.default_rng(4).integers(-(2**40), 2**40, size=(4, 3)) * 2.0**-20
+    moved = np.array([1.5, -2.25, 1e6])
     sent = masks.masked(parts)
-    shift = np.array([1.5, -2.25, 1e6])
-    other = parts + np.array([shift, -shift, 0 * shift, 0 * shift])
-    moved = encoded(np.append(shift, 0.0), 4)
-    first, second = (Words.from_limbs(sent[k].reshape(-1, 4)) for k in (0, 1))
-    plain = [encoded(np.append(row, 1.0), 4) for row in other[:2]]
-    before = [encoded(np.append(row, 1.0), 4) for row in parts[:2]]
-    mask = [y.plus(n.negated()) for y, n in zip((first, second), before, strict=True)]
-    changed = [mask[0].plus(moved.negated()), mask[1].plus(moved)]
-    again = [n.plus(m) for n, m in zip(plain, changed, strict=True)]
-    assert list(map(as_integers, again)) == list(map(as_integers, (first, second)))
+
+    def other_stream(key: bytes, number: int, count: int) -> Words:
+        stream = plain(key, number, count)
+        return stream.plus(encoded(np.append(moved, 0.0), 4).negated()) if key == pair else stream
+
+    monkeypatch.setattr(masks_module, "_stream", other_stream)
+    masks.next_sum = 0
+    again = masks.masked(parts + np.array([moved, -moved, 0 * moved, 0 * moved]))
+    np.testing.assert_array_equal(again, sent)
 
 
 def test_a_missing_site_is_noticed():
