@@ -150,7 +150,7 @@ def test_a_run_may_write_its_own_output_again_and_no_other_file(tmp_path):
 
 
 def test_no_run_ends_because_its_status_cannot_be_written(tmp_path, caplog):
-    status = StatusFile(tmp_path, None, types.SimpleNamespace(calls=0), None)
+    status = StatusFile(tmp_path, None, types.SimpleNamespace(rounds=0), None)
 
     def full(state):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -117,10 +117,10 @@ class Rehearsal:
         while waiting := [site for site in self.kits if self.processes[site].poll() is None]:
             for site in self.kits:
                 self._check(site)
-            calls = self._calls()
-            if joined is None and min(calls.values()) > 0:
+            rounds = self._rounds()
+            if joined is None and min(rounds.values()) > 0:
                 joined = time.monotonic()
-            if len(self.kills) < kills and min(calls.values()) > 2 + 4 * len(self.kills):
+            if len(self.kills) < kills and min(rounds.values()) > 2 + 4 * len(self.kills):
                 self._kill(str(random.choice([*waiting, RELAY])))
             if time.monotonic() - began > LONGEST:
                 raise SiteError(f"more than {LONGEST:.0f} s have passed; see {self.folder}.")
@@ -129,8 +129,8 @@ class Rehearsal:
             self._check(site)
         self.seconds = time.monotonic() - (joined or began)
 
-    def _calls(self) -> dict[str, int]:
-        return {site: _calls_of(self.folder / f"{site}-site") for site in self.kits}
+    def _rounds(self) -> dict[str, int]:
+        return {site: _rounds_of(self.folder / f"{site}-site") for site in self.kits}
 
     def _kill(self, name: str) -> None:
         self.kills.append(name)
@@ -222,9 +222,9 @@ def summary(rehearsal: Rehearsal, results: Mapping[str, Result]) -> list[str]:
     ]
 
 
-def _calls_of(home: Path) -> int:
+def _rounds_of(home: Path) -> int:
     try:
-        return int(read_status(home)["calls"])
+        return int(read_status(home)["rounds"])
     except SiteError:
         return 0
 

@@ -25,6 +25,8 @@ import numpy as np
 from starlings.errors import ProtocolError, SiteError
 from starlings.network import Network
 from starlings.network.crossings import Crossings
+from starlings.network.gossip import rounds_per_sum
+from starlings.network.hops import hops
 from starlings.runtime.callback import exchange_on_host
 from starlings.runtime.peers import values
 from starlings.runtime.peers.journal import Journal
@@ -70,8 +72,11 @@ class PeersCommunicator:
         self._is_complete = network.is_complete
         self._to_centre = Tree.of(network, network.centre, site)
         self._to_first = Tree.of(network, 0, site)
+        self._rounds_of = _rounds_of_calls(network)
         self.calls = 0
         """Calls so far, the same number at all sites that have come as far."""
+        self.rounds = 0
+        """Network rounds of these calls: in a round a site hears of each neighbour once."""
         self.failure: BaseException | None = None
         """Why a round ended, which compiled code reports in words of its own."""
 
@@ -187,7 +192,20 @@ class PeersCommunicator:
 
     def _call(self, kind: Kind) -> _Call:
         self.calls += 1
+        self.rounds += self._rounds_of[kind]
         return _Call(self.streams, STAMP.pack(kind, self.calls))
+
+
+def _rounds_of_calls(network: Network) -> dict[Kind, int]:
+    """The network rounds that each kind of call takes: those down a tree are as many as up it."""
+    depth = int(hops(network.adjacency, 0).max())
+    return {
+        Kind.EXCHANGE: 1,
+        Kind.SUM: rounds_per_sum(network),
+        Kind.VALUE: depth,
+        Kind.FIRST: 2 * depth,
+        Kind.EVERYBODY: 2 * depth,
+    }
 
 
 class _Call:
