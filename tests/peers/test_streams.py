@@ -33,7 +33,7 @@ def program(communicator, chance=lambda: bytes([7])):
     for number in range(CALLS):
         state = np.sin(communicator.sum(state)) + 0.1 * communicator.rank
         messages = np.repeat(state[None], len(communicator.outgoing), axis=0)
-        state = state + 0.01 * communicator._exchanged(messages).sum(axis=0)
+        state = state + 0.01 * communicator.exchanged(messages).sum(axis=0)
         if number % 7 == 0:
             state = state + communicator.broadcast(communicator.remembered(chance)[0] / 256)
         if number % 11 == 0:
