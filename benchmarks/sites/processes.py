@@ -1,6 +1,7 @@
 """Sites and a relay as processes of this machine, which can be killed at any moment.
 
-Every site has a certificate, a journal and links by TLS through the relay, as `starlings join` has.
+Every site has a certificate, a journal, a transcript and links by TLS through the relay, as with
+`starlings join`.
 In place of a model it runs a small program, so that a run takes about a second. Processes are
 forked from one that has imported everything and started nothing.
 """
@@ -35,6 +36,7 @@ from starlings.sites.certificates import (
     site_certificate,
 )
 from starlings.sites.keys import new_key, save_key
+from starlings.sites.transcript import Transcript
 
 RUN = b"a run of figures"
 SECRET = bytes(range(32))
@@ -42,7 +44,7 @@ RELAY = "relay"
 LOOK_EVERY = 0.002
 """Seconds from one look for results to the next."""
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([__name__, "benchmarks.sites.kills"])
+CONTEXT.set_forkserver_preload([__name__, "benchmarks.sites.kills", "benchmarks.sites.speed"])
 
 Program = Callable[[PeersCommunicator], str]
 """What a site runs; it returns its result as a text."""
@@ -95,6 +97,9 @@ class Place:
             int(j): Stream(RUN, self.number, int(j), names[j], journal)
             for j in self.network.adjacency[[self.number]].indices
         }
+        transcript = Transcript(self.folder / f"{self.number}.log", names[self.number], RUN.hex())
+        for stream in streams.values():
+            transcript.follow(stream)
         way = RelayWay(f"ws://127.0.0.1:{self.port}", SECRET)
         named = {names[j]: stream for j, stream in streams.items()}
         me = identity(self.folder, names[self.number])

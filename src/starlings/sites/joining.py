@@ -195,7 +195,7 @@ def _joined(
         streams = {}
         for name in site.kit.roster.neighbours:
             stream = Stream(site.run, site.number, names.index(name), name, journal)
-            _write_down(transcript, stream)
+            transcript.follow(stream)
             streams[name] = stream
         for stream in streams.values():
             stream.others = [other for other in streams.values() if other is not stream]
@@ -216,13 +216,6 @@ def _joined(
             transcript.end()
         except BaseException as error:
             raise _cause(error, communicator, streams.values()) from None
-
-
-def _write_down(transcript: Transcript, stream: Stream) -> None:
-    """Write every message of a stream into the transcript."""
-    name = stream.neighbour
-    stream.on_sent = lambda number, body: transcript.sent(name, number, "message", body)
-    stream.on_used = lambda number, body: transcript.received(name, number, "message", body)
 
 
 def _cause(error: BaseException, communicator: PeersCommunicator, streams: Any) -> BaseException:
