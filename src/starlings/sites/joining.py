@@ -40,7 +40,7 @@ from starlings.sampling import sample
 from starlings.sampling.private import measured_columns
 from starlings.sites.agreement import agree
 from starlings.sites.approvals import verify_approval
-from starlings.sites.endings import ended_by_signals, ended_by_time
+from starlings.sites.endings import ended_by_signals, ended_by_time, first_start
 from starlings.sites.keys import key_hash, private_folder, write_private
 from starlings.sites.kit import Kit
 from starlings.sites.same_run import OwnOutput, check_unchanged
@@ -208,8 +208,9 @@ def _joined(
         stack.callback(links.close)
         status = StatusFile(site.folder, site.kit, communicator, links)
         stack.enter_context(status)
+        began = first_start(site.folder / "began")
         stack.enter_context(ended_by_signals(streams.values()))
-        stack.enter_context(ended_by_time(streams.values(), manifest.limits.hours))
+        stack.enter_context(ended_by_time(streams.values(), manifest.limits.hours, began))
         progress.print_status(f"{site.kit.site}: waiting for {', '.join(streams)}")
         try:
             yield communicator, list(streams.values()), status
