@@ -97,6 +97,20 @@ def masks(
     run(repeats, quick)
 
 
+@app.command(epilog="Example: python -m benchmarks sites --parts speed,model")
+@ends_in_one_line
+def sites(
+    parts: Annotated[str | None, names_option("Any of speed, chains, kills and model")] = None,
+    kills: Annotated[int, count_option(1, "Runs in which processes are killed.")] = 200,
+    quick: Quick = False,
+) -> None:
+    """Time sites that are processes with a relay, kill them, and model a thousand."""
+    _require("peers", "websockets", "cryptography")
+    from benchmarks.sites.run import run
+
+    run(parts, kills, quick, typer.echo)
+
+
 @app.command(epilog="Example: python -m benchmarks cluster --quick")
 @ends_in_one_line
 def cluster(

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 
-BENCHMARKS = ["speed", "rows", "masks", "cluster", "posteriors", "ladder", "versions"]
+BENCHMARKS = ["speed", "rows", "masks", "sites", "cluster", "posteriors", "ladder", "versions"]
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def fails(tmp_path, monkeypatch):
         (("speed", "--parts", "device"), "`parts` must be one of .* got 'device'"),
         (("speed", "--device", "tpu"), "`device` must be one of .* got 'tpu'"),
         (("rows", "--parts", "nonsense"), "`parts` must be one of .* got 'nonsense'"),
+        (("sites", "--parts", "nonsense"), "`parts` must be one of .* got 'nonsense'"),
         (("posteriors", "no-such-folder"), "no folder of posteriors at no-such-folder"),
         (("posteriors", ".", "--cases", "sblri,nobody"), "`cases` must be one of .* got 'nobody'"),
         (("posteriors", ".", "--methods", "magic"), "`methods` must be one of .* got 'magic'"),
@@ -56,6 +57,7 @@ def test_a_wrong_option_ends_in_one_line(fails, arguments, message):
         (("speed",), "bench"),
         (("posteriors", "."), "bench"),
         (("cluster",), "mpi"),
+        (("sites",), "peers"),
         (("ladder",), "arviz"),
     ],
 )
@@ -66,14 +68,14 @@ def test_a_missing_extra_is_named(fails, monkeypatch, arguments, extra):
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_every_benchmark_has_short_help_that_fits(name):
-    """Every benchmark that prints progress has an option against it; two of them print none."""
+    """Every benchmark that prints progress has an option against it; some of them print none."""
     long, short = (
         CliRunner(env={"COLUMNS": "80"}).invoke(app, [name, option]) for option in ("--help", "-h")
     )
     assert (short.exit_code, short.stdout) == (0, long.stdout)
     assert max(map(len, short.stdout.splitlines())) <= 80
     assert "…" not in short.stdout
-    assert ("--quiet" in short.stdout) == (name not in ("ladder", "masks"))
+    assert ("--quiet" in short.stdout) == (name not in ("ladder", "masks", "sites"))
     assert f"Example: python -m benchmarks {name}" in short.stdout
 
 

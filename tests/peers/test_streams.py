@@ -33,7 +33,7 @@ def program(communicator, chance=lambda: bytes([7])):
     for number in range(CALLS):
         state = np.sin(communicator.sum(state)) + 0.1 * communicator.rank
         messages = np.repeat(state[None], len(communicator.outgoing), axis=0)
-        state = state + 0.01 * communicator._exchanged(messages).sum(axis=0)
+        state = state + 0.01 * communicator.exchanged(messages).sum(axis=0)
         if number % 7 == 0:
             state = state + communicator.broadcast(communicator.remembered(chance)[0] / 256)
         if number % 11 == 0:
@@ -222,6 +222,36 @@ def test_a_damaged_record_ends_what_is_read(tmp_path):
     again = Journal(path, RUN)
     assert len(again.past.found) == 1
     again.close()
+
+
+@pytest.mark.parametrize("place", [0, 5, HEAD.size, HEAD.size + 3, -1])
+def test_damage_before_whole_records_is_an_error_and_nothing_is_cut(tmp_path, place):
+    """In the length, the checksum, the kind, a field, or the bytes of a record."""
+    path = tmp_path / "a.journal"
+    journal = Journal(path, RUN)
+    sizes = [journal.append(Record.RECEIVED, bytes([n]) * 400, n % 3, n) for n in range(6)]
+    journal.close()
+    damaged = bytearray(path.read_bytes())
+    damaged[sizes[1] + place if place >= 0 else sizes[2] + place] ^= 0x41
+    path.write_bytes(damaged)
+    with pytest.raises(SiteError, match=rf"damaged at byte {sizes[1]:,}, and whole records follow"):
+        Journal(path, RUN)
+    assert path.read_bytes() == damaged
+    path.write_bytes(damaged[: sizes[2]])  # nothing follows: it was being written
+    Journal(path, RUN).close()
+    assert path.stat().st_size == sizes[1]
+
+
+def test_random_bytes_at_the_end_of_a_journal_are_cut_off(tmp_path):
+    path = tmp_path / "a.journal"
+    journal = Journal(path, RUN)
+    size = journal.append(Record.FOUND, b"first")
+    journal.close()
+    for rest in (bytes(5000), np.random.default_rng(0).bytes(3_000_000), np.ones(9999).tobytes()):
+        with path.open("ab") as stream:
+            stream.write(rest)
+        Journal(path, RUN).close()
+        assert path.stat().st_size == size
 
 
 def test_the_journal_of_another_run_and_one_in_use_are_refused(tmp_path):

@@ -181,10 +181,10 @@ def test_a_port_that_is_taken(server, folder):
 
 
 def test_the_status_is_read_at_each_request(server, folder):
-    write(folder, calls=4210)
-    assert json.loads(ask(server, STATUS)[1])["view"]["calls"] == "4,210"
-    write(folder, calls=4299)
-    assert json.loads(ask(server, STATUS)[1])["view"]["calls"] == "4,299"
+    write(folder, rounds=4210)
+    assert json.loads(ask(server, STATUS)[1])["view"]["rounds"] == "4,210"
+    write(folder, rounds=4299)
+    assert json.loads(ask(server, STATUS)[1])["view"]["rounds"] == "4,299"
 
 
 def test_the_page_of_a_site_that_has_not_begun(tmp_path):
@@ -209,7 +209,7 @@ BROKEN = {
     "not text": lambda: b"\xff\xfe\x00",
     "deep": lambda: b"[" * 100_000,
     "no field": lambda: b'{"site": "Ashby"}',
-    "field of another type": lambda: text_of(calls="many"),
+    "field of another type": lambda: text_of(rounds="many"),
     "neighbours without names": lambda: text_of(neighbours=[{}]),
     "numbers that are text": lambda: text_of(neighbours=[neighbour("Brook", round_trip="slow")]),
 }
@@ -226,10 +226,10 @@ def test_a_file_that_is_broken_is_an_error_and_then_it_is_not(server, folder, co
 
 
 def test_numbers_that_are_not_finite_do_not_break_the_page(server, folder):
-    write(folder, disagreement=float("nan"), calls_per_second=float("inf"))
+    write(folder, disagreement=float("nan"), rounds_per_second=float("inf"))
     content = ask(server, STATUS)[1]
     assert b"NaN" not in content
-    assert json.loads(content)["view"]["disagreement"] == "not reported"
+    assert json.loads(content)["view"]["disagreement"] == "not known"
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

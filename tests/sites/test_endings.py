@@ -17,7 +17,7 @@ from starlings.errors import SiteError, UnfinishedNeighbourWarning
 from starlings.runtime.peers.communicator import PeersCommunicator
 from starlings.runtime.peers.journal import Journal
 from starlings.sites import joining, same_run
-from starlings.sites.endings import ended_by_signals, ended_by_time
+from starlings.sites.endings import ended_by_signals, ended_by_time, first_start
 from starlings.sites.joining import Site, address
 from starlings.sites.same_run import OwnOutput, check_unchanged
 from starlings.sites.status import StatusFile
@@ -64,9 +64,24 @@ def test_sigterm_ends_a_site_also_where_a_shell_ignores_ctrl_c(handler):
 
 def test_the_hours_of_the_manifest_end_a_run():
     stream = Waiting()
-    with ended_by_time([stream], 1e-9):
+    with ended_by_time([stream], 1e-9, time.time()):
         assert stream.has_ended.wait(10)
-    assert "for 1e-09 hours, which is what the manifest allows" in str(stream.error)
+    assert "1e-09 hours have passed since this site first started" in str(stream.error)
+
+
+def test_hours_count_from_the_first_start_of_a_run_and_not_of_a_process(tmp_path):
+    note = tmp_path / "began"
+    began = first_start(note)
+    assert abs(began - time.time()) < 60
+    note.write_text(str(began - 7200))
+    stream = Waiting()
+    with ended_by_time([stream], 3, first_start(note)):
+        assert not stream.has_ended.wait(0.1)
+    with ended_by_time([stream], 2, first_start(note)):
+        assert stream.has_ended.wait(10)
+    note.write_text("yesterday")
+    with pytest.raises(SiteError, match="began should have the time at which the run was first"):
+        first_start(note)
 
 
 @pytest.mark.parametrize("text", ["8443", "host:", "host:port", "host:-1", "host:99999", ":1"])
@@ -150,7 +165,7 @@ def test_a_run_may_write_its_own_output_again_and_no_other_file(tmp_path):
 
 
 def test_no_run_ends_because_its_status_cannot_be_written(tmp_path, caplog):
-    status = StatusFile(tmp_path, None, types.SimpleNamespace(calls=0), None)
+    status = StatusFile(tmp_path, None, types.SimpleNamespace(rounds=0), None)
 
     def full(state):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -13,6 +13,7 @@ import pytest
 import starlings as st
 from starlings.errors import PrivacyError, SiteError
 from starlings.sites.joining import Site
+from starlings.sites.status_reader import read_status
 from tests.sites.rehearsals import SITES, in_one_process, provisioned
 
 RUNS = {
@@ -45,11 +46,26 @@ def test_draws_are_those_of_one_process_though_processes_are_killed(name, tmp_pa
         assert results[site].posterior.agent.values.tolist() == [site]
         found = results[site].posterior.beta.values[:, :, 0]
         wanted = alone.posterior.beta.values[:, :, number]
-        np.testing.assert_allclose(found, wanted, atol=1e-10 * wanted.std())
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
         assert results[site].attrs["site"] == site
         assert results[site].attrs["network_rounds"] == alone.attrs["network_rounds"]
+        check_status(read_status(tmp_path / f"{site}-site"), results[site], privacy)
     assert len(rehearsal.kills) == 2
-    assert rehearsal.lost() == []
+    assert rehearsal.faults(kills=2) == []
+    assert rehearsal.faults(kills=3) == ["2 of 3 processes were killed before the run was over."]
+    assert rehearsal.bytes_sent() >= 8 * results["Ashby"].attrs["network_rounds"]
+
+
+def check_status(status, result, privacy):
+    """What a site shows of itself is what it has done: the last draws are those of its result."""
+    draws = result.posterior.beta.values[0]
+    traces = np.array(status["traces"])
+    assert status["traced"] == ["beta[intercept]", "beta[age]", "beta[dose]"]
+    np.testing.assert_allclose(traces[-1], draws[-1, 0], rtol=1e-12)
+    assert status["task"]["name"] == "waiting until the neighbours have everything"
+    assert status["rounds"] >= result.attrs["network_rounds"]
+    is_known = result.attrs["method"] in ("weights", "hmc") or privacy == "none"
+    assert (status["disagreement"] is not None) == is_known
 
 
 @pytest.mark.slow

@@ -72,10 +72,16 @@ def text_of(html: str, name: str) -> str:
 class TestInABrowser:
     def test_names_and_numbers(self, server, folder):
         html = browse(server, folder, "--dump-dom", "--virtual-time-budget=1500")
-        assert (text_of(html, "site"), text_of(html, "calls")) == ("Ashby", "4,210")
+        assert (text_of(html, "site"), text_of(html, "rounds")) == ("Ashby", "4,210")
         assert text_of(html, "title") == "The run is advancing"
         assert html.count('class="link up"') == 4  # three links, and the legend
         assert html.count('class="link other"') == 5
+        assert text_of(html, "progress") == "4,210 of 19,000 rounds"
+        assert re.findall(r"<figcaption[^>]*><span>(.*?)</span>", html) == ["beta[0]", "log sigma"]
+        assert [len(path.split("L")) for path in re.findall(r'class="trace" d="(.*?)"', html)] == [
+            120,
+            120,
+        ]
         for name in status()["sites"]:
             assert f">{name}" in html
 
@@ -85,14 +91,14 @@ class TestInABrowser:
 
         def counted(handler, answer=server.RequestHandlerClass._answer_status):
             asked.append(handler)
-            write(folder, calls=4210 + len(asked))
+            write(folder, rounds=4210 + len(asked))
             answer(handler)
 
         handler = type("Counting", (server.RequestHandlerClass,), {"_answer_status": counted})
         server.RequestHandlerClass = handler
         html = browse(server, folder, "--dump-dom", "--virtual-time-budget=3500")
         assert len(asked) >= 2
-        assert text_of(html, "calls") in [f"4,{210 + n}" for n in range(2, len(asked) + 1)]
+        assert text_of(html, "rounds") in [f"4,{210 + n}" for n in range(2, len(asked) + 1)]
 
     def test_a_page_whose_server_has_ended(self, server, folder):
         asked = []
@@ -107,14 +113,23 @@ class TestInABrowser:
         html = browse(server, folder, "--dump-dom", "--virtual-time-budget=3500")
         assert len(asked) >= 2
         assert text_of(html, "title") == "This page is no longer up to date"
-        assert text_of(html, "calls") == "4,210"
+        assert text_of(html, "rounds") == "4,210"
 
     def test_a_name_that_is_a_script(self, server, folder):
         sites = [HOSTILE, "Brook"]
         row = neighbour("Brook", last_error=HOSTILE)
-        write(folder, site=HOSTILE, sites=sites, edges=[sites], trial=HOSTILE, neighbours=[row])
+        write(
+            folder,
+            site=HOSTILE,
+            sites=sites,
+            edges=[sites],
+            trial=HOSTILE,
+            neighbours=[row],
+            traced=[HOSTILE],
+            task={"name": HOSTILE},
+        )
         html = browse(server, folder, "--dump-dom", "--virtual-time-budget=1500")
-        assert "&lt;script&gt;document.title" in html
+        assert html.count("&lt;script&gt;document.title") >= 6
         assert html.count("<script") == 1
         assert "<img" not in html
         assert "<title>owned" not in html

@@ -34,13 +34,13 @@ def starlings(*arguments):
 
 
 def test_the_newest_run_is_shown(tmp_path):
-    for number, calls in enumerate([3, 1, 2]):
+    for number, rounds in enumerate([3, 1, 2]):
         run = tmp_path / f"run-{number}"
         run.mkdir()
-        (run / "status.json").write_text(json.dumps(status(calls=calls)), "utf-8")
-        os.utime(run / "status.json", (calls, calls))
-    assert read_status(tmp_path)["calls"] == 3
-    assert read_status(tmp_path / "run-1")["calls"] == 1
+        (run / "status.json").write_text(json.dumps(status(rounds=rounds)), "utf-8")
+        os.utime(run / "status.json", (rounds, rounds))
+    assert read_status(tmp_path)["rounds"] == 3
+    assert read_status(tmp_path / "run-1")["rounds"] == 1
 
 
 def test_a_half_written_file_is_read_again(folder):
@@ -49,14 +49,21 @@ def test_a_half_written_file_is_read_again(folder):
     path.write_bytes(whole[:100])
     timer = threading.Timer(0.03, lambda: write(folder))
     timer.start()
-    assert read_status(folder)["calls"] == 4210
+    assert read_status(folder)["rounds"] == 4210
     timer.join()
 
 
 def test_a_snapshot_has_the_file_and_the_view(folder):
     found = snapshot(folder)
-    assert found["calls"] == 4210
+    assert found["rounds"] == 4210
     assert found["view"]["level"] == "advancing"
+
+
+def test_a_status_without_traces_and_tasks_is_shown():
+    found = view(task=None, traced=None, traces=None, disagreement=None)
+    assert (found.phase, found.progress, found.traces) == ("not reported", "", [])
+    assert found.disagreement == "not known"
+    assert view(traces=[[1.0, 2.0], [None, 3.0]]).traces[0].values == [1.0]
 
 
 def test_what_a_site_writes_can_be_shown(tmp_path):
@@ -71,17 +78,28 @@ def test_what_a_site_writes_can_be_shown(tmp_path):
     stream = SimpleNamespace(
         neighbour="Brook", waiting_since=None, num_arrived=7, made=9, durable=4
     )
-    communicator = SimpleNamespace(calls=7, streams={1: stream})
+    communicator = SimpleNamespace(rounds=7, streams={1: stream})
     link = SimpleNamespace(**neighbour("Brook"))
     links = SimpleNamespace(state=lambda: {"Brook": link})
     file = StatusFile(tmp_path, kit, communicator, links)
-    file.phase, file.disagreement = "tuning", 0.5
+    file.began("tuning, pilot run 1", 300, "rounds")
+    file.reached(120)
+    for draw in range(400):
+        file.drew(["a", "b", "c", "d", "e"], [draw, -draw, 0.0, 0.5, 9.0], 0.5)
     with file:
         pass
     assert (tmp_path / "status.json").stat().st_mode & 0o777 == 0o600
     found = View.of(read_status(tmp_path))
-    assert (found.level, found.calls, found.certificate) == ("done", "7", "61 days")
-    assert (found.phase, found.disagreement) == ("tuning", "0.5")
+    assert (found.level, found.rounds, found.certificate) == ("done", "7", "61 days")
+    assert (found.phase, found.progress) == ("tuning, pilot run 1", "120 of 300 rounds")
+    assert found.disagreement == "0.5"
+    assert [(trace.name, trace.newest) for trace in found.traces] == [
+        ("a", "399"),
+        ("b", "-399"),
+        ("c", "0"),
+        ("d", "0.5"),
+    ]
+    assert found.traces[0].values == list(range(100, 400))
     assert (found.neighbours[0].received, found.neighbours[0].unconfirmed) == ("7", "5")
 
 
@@ -96,7 +114,7 @@ def test_a_run_that_advances():
     found = view()
     assert (found.level, found.title) == ("advancing", "The run is advancing")
     assert [each.link for each in found.neighbours] == ["up", "up", "up"]
-    assert (found.rate, found.calls, found.certificate) == ("44.1", "4,210", "61 days")
+    assert (found.rate, found.rounds, found.certificate) == ("44.1", "4,210", "61 days")
     assert found.neighbours[0].round_trip == "31.2 ms"
     assert found.neighbours[0].bytes_sent == "1.23 MB"
     assert found.neighbours[0].unconfirmed == "10"
@@ -123,7 +141,7 @@ def test_a_link_that_is_down():
 
 def test_a_site_that_computes():
     assert view(advanced=time.time() - 60).title == "This site is computing"
-    assert view(calls=0).level == "computing"
+    assert view(rounds=0).level == "computing"
 
 
 def test_a_neighbour_without_any_connection_yet():
@@ -191,12 +209,16 @@ def test_units():
 def test_lines(folder):
     lines = status_lines.status_lines(read_status(folder))
     assert lines[0].startswith("Ashby in rand-hie: The run is advancing.")
-    assert lines[1].startswith("- Brook: link up, round trip 31.2 ms, 4,209 messages received")
+    assert lines[1].startswith("sampling: 4,210 of 19,000 rounds; round 4,210, 44.1 a second;")
+    assert lines[2].startswith("- Brook: link up, round trip 31.2 ms, 4,209 messages received")
+    assert lines[5].startswith("beta[0] ")
+    assert lines[5].endswith(" -0.99")
+    assert set(lines[6].split()[2]) == set("▁▂▃▅▆▇█")  # seven values, evenly spaced
 
 
 def test_the_command_status(folder):
     result = starlings("status", folder)
-    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 4)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 7)
     assert json.loads(starlings("status", folder, "--json").stdout)["view"]["level"] == "advancing"
 
 

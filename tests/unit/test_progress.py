@@ -6,6 +6,7 @@ import io
 import re
 import sys
 
+import numpy as np
 import pytest
 
 import starlings as st
@@ -199,3 +200,65 @@ def test_a_run_with_a_given_sampler_names_it(capsys):
 def test_python_is_silent_off_a_terminal(wanted, capsys):
     st.sample(problem(), st.Network.path(3), **LENGTHS, progress=wanted)
     assert capsys.readouterr() == ("", "")
+
+
+class Heard:
+    """An observer that keeps what it hears."""
+
+    def __init__(self):
+        self.tasks, self.done, self.draws, self.apart = [], [], [], []
+
+    def began(self, task, total, unit):
+        self.tasks.append((task, total, unit))
+
+    def reached(self, done):
+        self.done.append(done)
+
+    def drew(self, names, values, disagreement):
+        assert names == ["x[0]", "x[1]"]
+        self.draws.append(np.asarray(values))
+        self.apart.append(disagreement)
+
+
+def quadratic() -> st.Problem:
+    hessians = np.array([[[2.0, 0.3], [0.3, 1.0]]] * 3)
+    return st.models.gaussian(hessians, np.array([[1.0, 0.0], [0.5, 1.0], [-1.0, 2.0]]))
+
+
+def observed(*sampler, **how) -> tuple[Heard, st.Result]:
+    """What an observer hears of a run, and its result."""
+    heard, fixed = Heard(), {"check": False, "progress": False, **how}
+    with progress.observed_by(heard):
+        result = st.sample(quadratic(), st.Network.ring(3), *sampler, **fixed)
+    return heard, result
+
+
+def test_an_observer_hears_of_rounds_and_draws_though_nothing_is_shown(capsys):
+    heard, result = observed(st.DADMMS(rho=1.0), draws=3, chains=2, burn_in=4, thin=2)
+    last = result.posterior.x.values[:, -1]
+    distances = ((last - last.mean(axis=1, keepdims=True)) ** 2).sum(axis=-1).mean(axis=-1)
+    assert heard.tasks == [("sampling", 10, "rounds")]
+    assert heard.done[-1] == 10
+    np.testing.assert_array_equal(heard.draws[-1], last[0, 0])
+    np.testing.assert_allclose(heard.apart[-1], np.sqrt(distances).mean(), rtol=1e-12)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_an_observer_hears_of_draws_that_agents_have_in_common():
+    heard, result = observed(method="hmc", draws=3, chains=4)
+    assert heard.tasks[0] == ("tuning: mode and scale of the posterior", None, "")
+    assert heard.tasks[-1] == ("sampling by HMC", 3, "draws of each chain")
+    assert len(heard.draws) == heard.done[-1] == 3
+    np.testing.assert_allclose(heard.draws, result.posterior.x.values[0, :, 0], rtol=1e-12)
+    assert set(heard.apart) == {0.0}
+
+
+def test_nothing_is_heard_outside_of_the_context():
+    heard = Heard()
+    with progress.observed_by(heard):
+        pass
+    with progress.progress_bar("sampling", 3, False) as report:
+        assert report is None
+    progress.report_draw(["x"], pytest.fail)
+    assert heard.tasks == heard.draws == []

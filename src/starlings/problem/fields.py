@@ -101,6 +101,10 @@ class ProblemFields:
             flat = np.asarray(self.parameters.unconstrain(values))
         return flat if self.frame is None else self.frame.from_original(flat)
 
+    def in_model_coordinates(self, z: Any) -> np.ndarray:
+        """The model's own flat vector at one flat vector z, see `coordinate_names`."""
+        return np.asarray(z if self.frame is None else self.frame.to_original(z))
+
     def saved_values(self, z: Any) -> dict[str, np.ndarray]:
         """The values by name that are saved for draws z (..., dim); see `Report`."""
         return named_values(self.parameters, self.report, self.frame, z)

@@ -14,6 +14,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from starlings.errors import SiteError
 from starlings.models import logistic_regression
 from starlings.network import Network
 from starlings.research.demo.data import COVARIATES, EXTRA, PRIOR_STD, load_rows
@@ -57,6 +58,8 @@ def run(output: Path, *, kills: int = KILLS, delay: float = DELAY, quiet: bool =
     console.print(_table(results, together))
     for line in _closing(rehearsal, results, together):
         console.print(line, highlight=False)
+    if faults := rehearsal.faults(kills):
+        raise SiteError(f"the rehearsal has failed: {' '.join(faults)}")
 
 
 def site_tables() -> dict[str, pd.DataFrame]:

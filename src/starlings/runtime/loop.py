@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from starlings.errors import DivergenceError, PrivacyError
 from starlings.network import Network
@@ -54,6 +55,9 @@ LARGE_STATES = 2**20
 Progress = Callable[[int, float | None], None]
 """Called after each chunk with the rounds done and the mean disagreement of the agents;
 None if messages are masked between processes."""
+Watch = Callable[[np.ndarray, float | None], None]
+"""Called after each chunk with the last positions (chain, agent, dim) of the local agents, and the
+same disagreement."""
 
 
 class Carry(NamedTuple):
@@ -185,6 +189,7 @@ def run(
     progress: Progress | None = None,
     limit: float = 1e9,
     checkpoint: Checkpoint | None = None,
+    watch: Watch | None = None,
 ) -> Recording:
     """Run a sampler from positions (chain, agent, dim) of the local agents.
 
@@ -200,6 +205,7 @@ def run(
         progress: called after each chunk.
         limit: the absolute value of a coordinate above which an agent has diverged.
         checkpoint: where the run is saved.
+        watch: called after each chunk, too.
     """
     process = _Process.of(sampler, agents, network, positions, seed, schedule, limit)
     carry, recording = process.begun(positions, checkpoint)
@@ -213,7 +219,7 @@ def run(
                 carry, record = process.after(chunk, carry, pace)
                 if chunk.is_recorded:
                     recording.add(record, chunk.draws)
-                process.report(progress, carry, record, chunk)
+                process.report(progress, watch, carry, record, chunk)
                 if checkpoint is not None and chunk.is_checkpoint:
                     checkpoint.save(carry, recording)
     except KeyboardInterrupt:
@@ -286,15 +292,23 @@ class _Process:
             raise DivergenceError(self._divergence(first) or text)
         return carry, record
 
-    def report(self, progress: Progress | None, carry: Carry, record: Record, chunk: Chunk) -> None:
+    def report(
+        self,
+        progress: Progress | None,
+        watch: Watch | None,
+        carry: Carry,
+        record: Record,
+        chunk: Chunk,
+    ) -> None:
         """Report the rounds done and the disagreement, which all processes compute together.
 
         Where messages are masked, no process shows its positions to others for a report.
         """
-        disagreement = None
+        disagreement, last = None, jax.device_get(record.position[chunk.draws - 1])
         if self.network.secrecy is None or not self.network.is_distributed:
-            last = jax.device_get(record.position[chunk.draws - 1])
             disagreement = mean_disagreement(self.network.communicator, last)
+        if watch is not None:
+            watch(last, disagreement)
         if progress is not None:
             progress(int(carry.round), disagreement)
 

@@ -229,7 +229,9 @@ class _Draws:
         self.acceptance.append(acceptance)
         self.divergent.append(divergent)
         self.potential.append(np.asarray(state.phase.value))
-        self.run.record(np.asarray(state.phase.position)[None])
+        positions = np.asarray(state.phase.position)
+        self.run.record(positions[None])
+        self.run.report_draw(positions[0])
 
     def _next_target(self) -> int:
         """Draws of each chain: as asked for, or as many as their autocorrelation needs."""

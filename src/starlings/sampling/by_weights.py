@@ -18,6 +18,9 @@ from starlings.sampling.on_sums import Outcome, SumsRun
 from starlings.sampling.undefined import in_words, undefined_sites
 from starlings.system.interrupts import DeferredInterrupt
 
+REPORTED = 300
+"""Draws of the first chain that are reported, at most: they are all made at once."""
+
 
 def draw_candidates(run: SumsRun, is_worthwhile: Callable[[WeightedCandidates], bool]) -> None:
     """Draw batches until they suffice or are not worthwhile; every batch is saved."""
@@ -99,6 +102,8 @@ def run_weights(run: SumsRun, method: str) -> Run:
     numbers = (metropolis if is_chain else resampled)(found, chains, draws, request.seed)
     run.recording = Recording()
     run.record(np.moveaxis(found.points[numbers], 1, 0))
+    for number in numbers[0, :REPORTED]:
+        run.report_draw(found.points[number])
     evidence, error = found.log_evidence
     ledger = run.gossip.ledger
     drawn_by = "metropolis" if is_chain else "resampling"

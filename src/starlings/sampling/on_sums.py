@@ -27,7 +27,7 @@ from starlings.sampling.request import Request
 from starlings.sampling.starts import mean_position
 from starlings.sampling.undefined import in_words, undefined_sites
 from starlings.solvers.pooled.mode import default_starts
-from starlings.system.progress import Progress
+from starlings.system.progress import Progress, report_draw
 from starlings.tuning.tuner import Coordinates, coordinates_at_mode
 
 
@@ -131,6 +131,11 @@ class SumsRun:
         everywhere = np.repeat(positions[:, :, None].astype(dtype), agents, axis=2)
         residual = np.zeros(everywhere.shape[:3], dtype)
         self.recording.add(Record(everywhere, residual), len(everywhere))
+
+    def report_draw(self, position: np.ndarray) -> None:
+        """Tell who observes the run of a position (dim,), which all agents have in common."""
+        names = self.request.problem.coordinate_names
+        report_draw(names, lambda: self.unscaled(position), disagreement=0.0)
 
     def finished(self, outcome: Outcome) -> Run:
         """The run that is over, with everything that was sent for it."""

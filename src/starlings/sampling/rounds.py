@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +28,7 @@ from starlings.samplers.names import name_of
 from starlings.sampling.private import privacy_of
 from starlings.sampling.request import Request
 from starlings.sampling.starts import start_positions
-from starlings.system.progress import Progress
+from starlings.system.progress import Progress, report_draw
 from starlings.tuning import Tuning
 
 EXAMINED_DRAWS = 1000
@@ -71,6 +72,11 @@ def _draws(
     problem, sampler, schedule, chains = setup[:4]
     network, seed, precision = request.network, request.seed, request.precision
     dtype = np.dtype(precision)
+
+    def watch(positions: np.ndarray, disagreement: float | None) -> None:
+        first = partial(problem.in_model_coordinates, positions[0, 0])
+        report_draw(problem.coordinate_names, first, disagreement)
+
     with (
         jax.enable_x64(precision == "float64"),
         progress.progress_bar("sampling", schedule.num_rounds) as report,
@@ -78,9 +84,8 @@ def _draws(
         agents = problem.agents(network, dtype)
         positions = start_positions(problem, sampler, setup.initial, chains, seed, dtype)
         try:
-            recording = loop.run(
-                sampler, agents, network, positions, seed, schedule, report, checkpoint=checkpoint
-            )
+            run = (sampler, agents, network, positions, seed, schedule, report)
+            recording = loop.run(*run, checkpoint=checkpoint, watch=watch)
         except DivergenceError as error:
             raise _with_remedy(error, setup, network) from None
         except jax.errors.JaxRuntimeError as error:

@@ -5,29 +5,52 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from starlings.errors import SiteError
 from starlings.runtime.peers.stream import Stream
+from starlings.sites.keys import write_private
 
 HOUR = 3600.0
 """Seconds of an hour."""
 
 
+def first_start(note: Path) -> float:
+    """When a run was first started here, in seconds since 1970; noted in a file from then on."""
+    if not note.is_file():
+        write_private(note, repr(time.time()).encode())
+    try:
+        return float(note.read_bytes())
+    except ValueError:
+        raise SiteError(
+            f"{note} should have the time at which the run was first started, in seconds since "
+            "1970, and is damaged: write it there, or put back a copy."
+        ) from None
+
+
 @contextmanager
-def ended_by_time(streams: Collection[Stream], hours: float) -> Iterator[None]:
-    """A context that ends the run so many hours after the start of this process."""
+def ended_by_time(streams: Collection[Stream], hours: float, began: float) -> Iterator[None]:
+    """A context that ends the run so many hours after it was first started here.
+
+    Args:
+        streams: what waits for neighbours.
+        hours: what the manifest allows.
+        began: when the run was first started here, see `first_start`.
+    """
+    left = min(hours * HOUR, began + hours * HOUR - time.time())
     error = SiteError(
-        f"this site has worked on the run for {hours:g} hours, which is what the manifest allows. "
-        "A new manifest may allow more."
+        f"{hours:g} hours have passed since this site first started the run, which is what the "
+        "manifest allows. A new manifest may allow more."
     )
 
     def end() -> None:
         for stream in streams:
             stream.failed(error)
 
-    timer = threading.Timer(hours * HOUR, end)
+    timer = threading.Timer(max(left, 0.0), end)
     timer.daemon = True
     timer.start()
     try:

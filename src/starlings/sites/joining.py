@@ -40,7 +40,7 @@ from starlings.sampling import sample
 from starlings.sampling.private import measured_columns
 from starlings.sites.agreement import agree
 from starlings.sites.approvals import verify_approval
-from starlings.sites.endings import ended_by_signals, ended_by_time
+from starlings.sites.endings import ended_by_signals, ended_by_time, first_start
 from starlings.sites.keys import key_hash, private_folder, write_private
 from starlings.sites.kit import Kit
 from starlings.sites.same_run import OwnOutput, check_unchanged
@@ -48,7 +48,7 @@ from starlings.sites.site_data import SiteData
 from starlings.sites.status import StatusFile
 from starlings.sites.transcript import Transcript
 from starlings.study.study import Study
-from starlings.system.progress import Progress
+from starlings.system.progress import Progress, observed_by
 
 LINGERING = 60.0
 """Seconds for which a site that is done waits until its neighbours have all messages."""
@@ -160,7 +160,8 @@ def join(
     own = OwnOutput(site.folder / "output", Path(output).absolute())
     overwrite = overwrite or own.is_of_this_run
     RunFiles(output, overwrite).check([Path(kit), Path(data)])
-    with _joined(site, connection or Connection(), Progress(progress)) as (communicator, streams):
+    with _joined(site, connection or Connection(), Progress(progress)) as joined:
+        communicator, streams, status = joined
         check_unchanged(site.problem, communicator)
         network = site.network.distributed([site.number], communicator)
         network = network.limited(Budget(site.rails.most_rounds))
@@ -169,10 +170,12 @@ def join(
             network = network.masked(agreement.secrecy)
         settings = site.study.run_settings() | {"seed": agreement.seed, "privacy": "none"}
         sampler = site.study.make_sampler()
-        result = sample(site.problem, network, sampler, **settings, progress=progress)
+        with observed_by(status):
+            result = sample(site.problem, network, sampler, **settings, progress=progress)
         _note(result, site)
         own.claim()
         result.save(output, overwrite)
+        status.began("waiting until the neighbours have everything")
         communicator.barrier()
         _linger(communicator.journal, streams, site.folder / "delivered")
     return result
@@ -181,7 +184,7 @@ def join(
 @contextmanager
 def _joined(
     site: Site, connection: Connection, progress: Progress
-) -> Iterator[tuple[PeersCommunicator, list[Stream]]]:
+) -> Iterator[tuple[PeersCommunicator, list[Stream], StatusFile]]:
     """A context with links to all neighbours, which ends them whatever happens."""
     with ExitStack() as stack:
         journal = Journal(site.folder / "journal", site.run)
@@ -192,7 +195,7 @@ def _joined(
         streams = {}
         for name in site.kit.roster.neighbours:
             stream = Stream(site.run, site.number, names.index(name), name, journal)
-            _write_down(transcript, stream)
+            transcript.follow(stream)
             streams[name] = stream
         for stream in streams.values():
             stream.others = [other for other in streams.values() if other is not stream]
@@ -203,22 +206,17 @@ def _joined(
         links = Links(site.identity, ways, streams, delay=connection.delay)
         links.start()
         stack.callback(links.close)
-        stack.enter_context(StatusFile(site.folder, site.kit, communicator, links))
+        status = StatusFile(site.folder, site.kit, communicator, links)
+        stack.enter_context(status)
+        began = first_start(site.folder / "began")
         stack.enter_context(ended_by_signals(streams.values()))
-        stack.enter_context(ended_by_time(streams.values(), manifest.limits.hours))
+        stack.enter_context(ended_by_time(streams.values(), manifest.limits.hours, began))
         progress.print_status(f"{site.kit.site}: waiting for {', '.join(streams)}")
         try:
-            yield communicator, list(streams.values())
+            yield communicator, list(streams.values()), status
             transcript.end()
         except BaseException as error:
             raise _cause(error, communicator, streams.values()) from None
-
-
-def _write_down(transcript: Transcript, stream: Stream) -> None:
-    """Write every message of a stream into the transcript."""
-    name = stream.neighbour
-    stream.on_sent = lambda number, body: transcript.sent(name, number, "message", body)
-    stream.on_used = lambda number, body: transcript.received(name, number, "message", body)
 
 
 def _cause(error: BaseException, communicator: PeersCommunicator, streams: Any) -> BaseException:

@@ -14,7 +14,7 @@ class Limits:
     rounds: int = 100_000
     """Network rounds of one run, at most."""
     hours: int = 168
-    """Hours from the start of the process of a site to its end, at most; a restart counts anew."""
+    """Hours from the moment when a site first starts the run to its end, at most."""
     fewest_sites: int = GuardRails.fewest_sites
     """Sites that have to take part."""
     fewest_rows: int = GuardRails.fewest_rows

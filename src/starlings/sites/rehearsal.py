@@ -30,6 +30,7 @@ from starlings.sites.keys import write_private
 from starlings.sites.kit import Kit
 from starlings.sites.provisioning import Provisioning
 from starlings.sites.status_reader import read_status
+from starlings.sites.transcript import SENT, Lines
 from starlings.sites.trial import Trial
 from starlings.system.progress import Progress
 
@@ -106,9 +107,17 @@ class Rehearsal:
         return [fault for a, b in edges for fault in audit(logs[a], logs[b]).faults]
 
     def bytes_sent(self) -> int:
-        """Bytes that all sites have sent in the connections that were open at the end."""
-        statuses = (read_status(self.folder / f"{site}-site") for site in self.kits)
-        return sum(n.get("bytes_sent", 0) for status in statuses for n in status["neighbours"])
+        """Bytes of all messages that sites have made for each other, however often they were sent.
+
+        They are those of the transcripts, which go on where a process was killed.
+        """
+        logs = [Lines(self._run_folder(site) / "transcript.log") for site in self.kits]
+        return sum(line.entry["bytes"] for log in logs for line in log if line.what == SENT)
+
+    def faults(self, kills: int) -> list[str]:
+        """Why the rehearsal has failed: messages were lost, or it ended before all kills."""
+        few = f"{len(self.kills)} of {kills} processes were killed before the run was over."
+        return [*self.lost(), *([few] if len(self.kills) < kills else [])]
 
     def _watch(self, kills: int, random: np.random.Generator) -> None:
         """Wait for all sites, and kill some processes when a run is under way."""
@@ -117,10 +126,10 @@ class Rehearsal:
         while waiting := [site for site in self.kits if self.processes[site].poll() is None]:
             for site in self.kits:
                 self._check(site)
-            calls = self._calls()
-            if joined is None and min(calls.values()) > 0:
+            rounds = self._rounds()
+            if joined is None and min(rounds.values()) > 0:
                 joined = time.monotonic()
-            if len(self.kills) < kills and min(calls.values()) > 2 + 4 * len(self.kills):
+            if len(self.kills) < kills and min(rounds.values()) > 2 + 4 * len(self.kills):
                 self._kill(str(random.choice([*waiting, RELAY])))
             if time.monotonic() - began > LONGEST:
                 raise SiteError(f"more than {LONGEST:.0f} s have passed; see {self.folder}.")
@@ -129,8 +138,8 @@ class Rehearsal:
             self._check(site)
         self.seconds = time.monotonic() - (joined or began)
 
-    def _calls(self) -> dict[str, int]:
-        return {site: _calls_of(self.folder / f"{site}-site") for site in self.kits}
+    def _rounds(self) -> dict[str, int]:
+        return {site: _rounds_of(self.folder / f"{site}-site") for site in self.kits}
 
     def _kill(self, name: str) -> None:
         self.kills.append(name)
@@ -207,6 +216,8 @@ def rehearsed(
         rehearsal.provision()
     with progress.spinner(f"{len(rows)} sites and a relay, {1000 * delay:.0f} ms each way"):
         results = rehearsal.run(kills)
+    if faults := rehearsal.faults(kills):
+        raise SiteError(f"the rehearsal has failed: {' '.join(faults)} See {folder}.")
     return [*summary(rehearsal, results), f"Results, keys and logs: {folder}"]
 
 
@@ -215,16 +226,16 @@ def summary(rehearsal: Rehearsal, results: Mapping[str, Result]) -> list[str]:
     attrs = next(iter(results.values())).attrs
     return [
         f"{attrs['network_rounds']:,} network rounds by method {attrs['method']!r}, "
-        f"{rehearsal.bytes_sent() / 1e6:.1f} MB, {rehearsal.seconds:.1f} s after the last site had "
-        "joined.",
+        f"{rehearsal.bytes_sent() / 1e6:.1f} MB of messages, {rehearsal.seconds:.1f} s after the "
+        "last site had joined.",
         f"Killed on the way: {', '.join(rehearsal.kills) or 'nobody'}.",
         f"Lost: {'; '.join(rehearsal.lost()) or 'nothing'}.",
     ]
 
 
-def _calls_of(home: Path) -> int:
+def _rounds_of(home: Path) -> int:
     try:
-        return int(read_status(home)["calls"])
+        return int(read_status(home)["rounds"])
     except SiteError:
         return 0
 

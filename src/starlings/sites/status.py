@@ -12,8 +12,12 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from starlings.runtime.peers.communicator import PeersCommunicator
 from starlings.runtime.peers.links import Links
@@ -26,26 +30,42 @@ logger = logging.getLogger(__name__)
 EVERY = 1.0
 """Seconds from one writing to the next."""
 HISTORY = 300
-"""Points of the history of calls, one for every writing."""
+"""Points of the history of rounds, one for every writing; also draws of the traces, at most."""
 RATE_OVER = 10
-"""Points over which the rate of calls is taken."""
+"""Points over which the rate of rounds is taken."""
+TRACED = 4
+"""Entries of a position whose traces are kept, the first ones."""
 DAY = 86400.0
 """Seconds of a day."""
 
 
+@dataclass
+class Task:
+    """What a run does now, as an `Observer` hears it."""
+
+    name: str = "waiting for all sites"
+    done: int | None = None
+    total: int | None = None
+    """The number of its units; None if that is not known."""
+    unit: str = ""
+
+
 class StatusFile:
-    """A context in which the status of a site is written every second."""
+    """A context in which the status of a site is written every second; an `Observer` of the run."""
 
     def __init__(
         self, folder: Path, kit: Kit, communicator: PeersCommunicator, links: Links
     ) -> None:
         self.path, self.kit, self.links = folder / FILE, kit, links
         self.communicator = communicator
-        self.began = self.advanced = time.time()
-        self.phase = ""
-        """What the run does now, in words."""
+        self.started = self.advanced = time.time()
+        self.task = Task()
         self.disagreement: float | None = None
         """How far the agents are apart, if it is known."""
+        self.traced: list[str] = []
+        """Names of the entries of a position whose traces are kept."""
+        self.traces: deque[list[float]] = deque(maxlen=HISTORY)
+        """These entries, draw by draw."""
         self.history: deque[tuple[float, int]] = deque(maxlen=HISTORY)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._write_always, daemon=True, name="status")
@@ -59,6 +79,19 @@ class StatusFile:
         self._thread.join()
         self._try("done" if error is None else f"stopped: {error or type(error).__name__}")
 
+    def began(self, task: str, total: int | None = None, unit: str = "") -> None:
+        """Hear of a new task."""
+        self.task = Task(task, None if total is None else 0, total, unit)
+
+    def reached(self, done: int) -> None:
+        """Hear how much of the task is done."""
+        self.task.done = done
+
+    def drew(self, names: Sequence[str], values: np.ndarray, disagreement: float | None) -> None:
+        """Hear of a position, and of how far the agents are apart."""
+        self.traced, self.disagreement = list(names[:TRACED]), disagreement
+        self.traces.append([float(value) for value in values[:TRACED]])
+
     def _write_always(self) -> None:
         while not self._ended.wait(EVERY):
             self._try("running")
@@ -71,10 +104,10 @@ class StatusFile:
             logger.warning("%s cannot be written: %s", self.path, error.strerror)
 
     def _write(self, state: str) -> None:
-        now, calls = time.time(), self.communicator.calls
-        if self.history and calls > self.history[-1][1]:
+        now, rounds = time.time(), self.communicator.rounds
+        if self.history and rounds > self.history[-1][1]:
             self.advanced = now
-        self.history.append((now, calls))
+        self.history.append((now, rounds))
         content = {
             "site": self.kit.site,
             "trial": self.kit.manifest.trial,
@@ -83,13 +116,15 @@ class StatusFile:
             "edges": self.kit.manifest.content["edges"],
             "state": state,
             "process": os.getpid(),
-            "began": self.began,
+            "began": self.started,
             "time": now,
             "advanced": self.advanced,
-            "phase": self.phase,
+            "task": asdict(self.task),
             "disagreement": self.disagreement,
-            "calls": calls,
-            "calls_per_second": _rate(self.history),
+            "traced": self.traced,
+            "traces": list(self.traces.copy()),
+            "rounds": rounds,
+            "rounds_per_second": _rate(self.history),
             "history": list(self.history),
             "certificate_days": _days_left(self.kit, now),
             "neighbours": [self._neighbour(s) for s in self.communicator.streams.values()],
@@ -126,9 +161,9 @@ class StatusFile:
 
 
 def _rate(history: deque[tuple[float, int]]) -> float:
-    """Calls per second over the last points."""
-    (then, before), (now, calls) = history[-min(RATE_OVER, len(history))], history[-1]
-    return (calls - before) / (now - then) if now > then else 0.0
+    """Rounds per second over the last points."""
+    (then, before), (now, rounds) = history[-min(RATE_OVER, len(history))], history[-1]
+    return (rounds - before) / (now - then) if now > then else 0.0
 
 
 def _days_left(kit: Kit, now: float) -> float:

@@ -7,13 +7,13 @@ replaced.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlings.errors import SiteError
 from starlings.sites.status_reader import check_folder, read_status
-from starlings.sites.status_view import NeighbourView, View
+from starlings.sites.status_view import NeighbourView, Trace, View
 from starlings.system.progress import LINE_SECONDS
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ COLOURS = {
     "unknown": "bright_black",
 }
 """The colours of the levels of a site and of the states of links; words say the same."""
+BARS = "▁▂▃▄▅▆▇█"
+"""Heights of the draws in a trace."""
+SPARK_WIDTH = 60
+"""Draws of a trace that a terminal shows, the last ones."""
 SIGNS = {"up": "●", "waited": "◐", "down": "✕", "unknown": "○"}
 """What stands before the state of a link, as on the page."""
 
@@ -46,11 +50,35 @@ def status_lines(status: Mapping[str, Any], now: float | None = None) -> list[st
         now: seconds since 1970; by default the time of the clock.
     """
     view = View.of(status, now)
-    first = (
-        f"{status['site']} in {status['trial']}: {view.title}. {view.detail} Call {view.calls}, "
-        f"{view.rate} a second; certificate {view.certificate}"
+    first = f"{status['site']} in {status['trial']}: {view.title}. {view.detail}"
+    lines = (first, _numbers(view), *map(_neighbour_line, view.neighbours))
+    return [printable(line) for line in (*lines, *map(_trace_line, view.traces))]
+
+
+def _numbers(view: View) -> str:
+    """What the run does, and how fast."""
+    done = f": {view.progress}" if view.progress else ""
+    expiring = ", renew it" if view.is_expiring else ""
+    return (
+        f"{view.phase}{done}; round {view.rounds}, {view.rate} a second; disagreement "
+        f"{view.disagreement}; certificate {view.certificate}{expiring}"
     )
-    return [printable(line) for line in (first, *map(_neighbour_line, view.neighbours))]
+
+
+def _trace_line(trace: Trace) -> str:
+    return f"{trace.name} {sparkline(trace.values)} {trace.newest}"
+
+
+def sparkline(values: Sequence[float], width: int = SPARK_WIDTH) -> str:
+    """The last values as bars of eight heights.
+
+    >>> sparkline([0.0, 1.0, 7.0])
+    '▁▂█'
+    """
+    shown = values[-width:]
+    least, span = min(shown), max(shown) - min(shown)
+    heights = [round((len(BARS) - 1) * (v - least) / span) if span > 0 else 0 for v in shown]
+    return "".join(BARS[height] for height in heights)
 
 
 def printable(text: str) -> str:
@@ -111,16 +139,14 @@ def _drawn(status: Mapping[str, Any] | str) -> Group | str:
     view = View.of(status)
     head = Text(printable(f"{status['site']} in {status['trial']}"), style="bold")
     title = Text(printable(view.title), style=f"bold {COLOURS[view.level]}")
-    numbers = (
-        f"call {view.calls}   {view.rate} a second   disagreement {view.disagreement}   "
-        f"certificate {view.certificate}{', renew it' if view.is_expiring else ''}"
-    )
     errors = [
         Text(printable(f"Last error with {row.name}: {row.last_error}"))
         for row in view.neighbours
         if row.last_error
     ]
-    return Group(head, title, Text(printable(view.detail)), Text(numbers), _table(view), *errors)
+    detail, numbers = Text(printable(view.detail)), Text(printable(_numbers(view)))
+    traces = [Text(printable(_trace_line(trace))) for trace in view.traces]
+    return Group(head, title, detail, numbers, _table(view), *traces, *errors)
 
 
 def _table(view: View) -> Table:

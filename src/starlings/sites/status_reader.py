@@ -29,7 +29,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "sites": list,
     "edges": list,
     "neighbours": list,
-    "calls": int,
+    "rounds": int,
     "time": (int, float),
 }
 """What every status has, and of which type it is."""

@@ -1,8 +1,8 @@
 """How a site is doing, in words and numbers for people: what every view shows.
 
-A site is well if the number of its calls grows; a connection alone says nothing.
+A site is well if the number of its rounds grows; a connection alone says nothing.
 
-    advancing   calls have grown a moment ago
+    advancing   rounds have grown a moment ago
     waiting     they have not, and the message of a neighbour is missing
     computing   they have not, and nothing is missing: the site computes by itself
     stopped     the process of the site has ended, with an error or in silence
@@ -24,7 +24,7 @@ from starlings.sites.status_reader import read_status
 STALE = 5.0
 """Seconds after which a file that is not written any more is that of a site that has stopped."""
 STILL = 5.0
-"""Seconds without a new call after which a run does not count as advancing."""
+"""Seconds without a new round after which a run does not count as advancing."""
 WAITED = 2.0
 """Seconds for which a message has to be missing until its sender counts as waited for."""
 WARNING_DAYS = 45.0
@@ -53,21 +53,36 @@ class NeighbourView:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """An entry of the positions of this site, draw by draw."""
+
+    name: str
+    values: list[float]
+    newest: str
+    """The newest value, as a text."""
+
+
+@dataclass(frozen=True)
 class View:
-    """The status of a site as texts to be shown, but for `level`, `rates` and `is_expiring`."""
+    """The status of a site as texts to be shown, but for `level`, numbers and `is_expiring`."""
 
     level: str
     """One of advancing, waiting, computing, stopped and done."""
     title: str
     detail: str
-    calls: str
-    rate: str
-    """Calls per second, now."""
-    rates: list[float]
-    """Calls per second, for each second of the last minutes."""
-    running_for: str
     phase: str
+    """What the run does, in a few words: waiting, tuning, weights, sampling, ..."""
+    progress: str
+    """How much of that is done."""
+    rounds: str
+    """Network rounds so far."""
+    rate: str
+    """Rounds per second, now."""
+    rates: list[float]
+    """Rounds per second, for each second of the last minutes."""
+    running_for: str
     disagreement: str
+    traces: list[Trace]
     certificate: str
     is_expiring: bool
     """Whether the certificate ends soon, or has ended."""
@@ -86,17 +101,20 @@ class View:
         is_alive = level in ("advancing", "waiting", "computing")
         days, disagreement = status.get("certificate_days"), status.get("disagreement")
         rows = [_neighbour(each, is_alive) for each in status["neighbours"]]
+        task, rounds_per_second = status.get("task") or {}, status.get("rounds_per_second") or 0
         title, detail = _words(level, status, rows, now)
         return cls(
             level=level,
             title=title,
             detail=detail,
-            calls=f"{status['calls']:,}",
-            rate=f"{status.get('calls_per_second') or 0:,.1f}" if is_alive else "0.0",
+            phase=str(task.get("name") or "not reported"),
+            progress=_progress(task),
+            rounds=f"{status['rounds']:,}",
+            rate=f"{rounds_per_second:,.1f}" if is_alive else "0.0",
             rates=_rates(status.get("history") or []),
             running_for=how_long(status["time"] - (status.get("began") or status["time"])),
-            phase=str(status.get("phase") or "not reported"),
-            disagreement="not reported" if disagreement is None else f"{disagreement:.3g}",
+            disagreement="not known" if disagreement is None else f"{disagreement:.3g}",
+            traces=_traces(status),
             certificate=_certificate(days),
             is_expiring=days is not None and days < WARNING_DAYS,
             neighbours=rows,
@@ -149,13 +167,13 @@ def _level(status: Mapping[str, Any], now: float) -> str:
         return "done"
     if status["state"] != "running" or now - status["time"] > STALE:
         return "stopped"
-    if status["calls"] and now - _advanced(status) <= STILL:
+    if status["rounds"] and now - _advanced(status) <= STILL:
         return "advancing"
     return "waiting" if _waited_for(status) else "computing"
 
 
 def _advanced(status: Mapping[str, Any]) -> float:
-    """When the number of calls grew last: seconds since 1970."""
+    """When the number of rounds grew last: seconds since 1970."""
     return float(status.get("advanced") or status.get("began") or status["time"])
 
 
@@ -185,7 +203,7 @@ def _words(
     if level == "advancing":
         return "The run is advancing", f"All messages of the neighbours come in time.{links}"
     since = how_long(now - _advanced(status))
-    return "This site is computing", f"Nobody is waited for. The last call was {since} ago.{links}"
+    return "This site is computing", f"Nobody is waited for. The last round was {since} ago.{links}"
 
 
 def _stopped(status: Mapping[str, Any], now: float) -> tuple[str, str]:
@@ -224,10 +242,26 @@ def _link(each: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _rates(history: Sequence[Sequence[float]]) -> list[float]:
-    """Calls per second, between each two points of the history."""
+    """Rounds per second, between each two points of the history."""
     return [
-        round((calls - before) / (now - then), 2) if now > then and calls > before else 0.0
-        for (then, before), (now, calls) in pairwise(history)
+        round((rounds - before) / (now - then), 2) if now > then and rounds > before else 0.0
+        for (then, before), (now, rounds) in pairwise(history)
+    ]
+
+
+def _progress(task: Mapping[str, Any]) -> str:
+    """How much of a task is done, such as "310 of 2,000 rounds"; empty if that is not known."""
+    done, total = task.get("done"), task.get("total")
+    return "" if done is None or total is None else f"{done:,} of {total:,} {task.get('unit')}"
+
+
+def _traces(status: Mapping[str, Any]) -> list[Trace]:
+    """The traces of a status, without draws that are not numbers."""
+    draws = [draw for draw in status.get("traces") or [] if None not in draw]
+    columns = zip(*draws, strict=True)
+    return [
+        Trace(str(name), list(values), f"{values[-1]:.3g}")
+        for name, values in zip(status.get("traced") or [], columns, strict=False)
     ]
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from starlings.errors import SiteError
+from starlings.runtime.peers.stream import Stream
 from starlings.sites.documents import (
     FORMAT,
     Table,
@@ -77,6 +78,12 @@ class Transcript:
             first = {"kind": KIND, "format": FORMAT, "what": BEGAN, "site": site}
             self._append({**first, "manifest": manifest, "time": as_text(now_utc())})
             os.fsync(self._file.fileno())
+
+    def follow(self, stream: Stream) -> None:
+        """Write down every message of a stream, in both directions."""
+        name = stream.neighbour
+        stream.on_sent = lambda number, body: self.sent(name, number, "message", body)
+        stream.on_used = lambda number, body: self.received(name, number, "message", body)
 
     def sent(self, other: str, number: int, kind: str, message: bytes) -> None:
         """Write that a message was sent; numbers of a stream rise, and repeats are left out."""

@@ -50,7 +50,7 @@ urls = ["wss://relay.example.org"]
 
 [limits]
 rounds = 100000   # network rounds of one run, at most
-hours = 168       # hours from the start of the process of a site, at most
+hours = 168       # hours from the first start of the run at a site to its end, at most
 fewest_rows = 11  # rows that every site has to have
 """
 """A commented draft of a trial file."""

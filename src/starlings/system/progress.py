@@ -1,6 +1,7 @@
 """Progress of a run on stderr: bars and spinners on a terminal, lines in a log.
 
-Every function takes `wanted`: True, False, or None for "only where there is a terminal".
+Every function takes `wanted`: True, False, or None for "only where there is a terminal". Whether or
+not it is shown, an `Observer` hears of everything, see `observed_by`.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +37,49 @@ ProgressFactory = Callable[[str, int], contextlib.AbstractContextManager[Report 
 """Called with the name and the number of rounds of a task; `progress_bar` is one."""
 
 
+class Observer(Protocol):
+    """Who hears what a run does, wherever it is reported: a page that shows it, for example."""
+
+    def began(self, task: str, total: int | None, unit: str, /) -> None:
+        """A task begins, of `total` units; None if their number is not known."""
+
+    def reached(self, done: int, /) -> None:
+        """So many units of the task are done."""
+
+    def drew(self, names: Sequence[str], values: np.ndarray, disagreement: float | None, /) -> None:
+        """A position of the first chain of an agent here, and how far the agents are apart."""
+
+
+_observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextlib.contextmanager
+def observed_by(observer: Observer) -> Iterator[None]:
+    """A context in which an observer hears of all progress, in this thread."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def report_draw(
+    names: Sequence[str],
+    values: Callable[[], np.ndarray],
+    disagreement: float | None = None,
+) -> None:
+    """Tell the observer, if there is one, of a position of the first chain.
+
+    Args:
+        names: the entries of a position.
+        values: makes the position, in the model's own coordinates; called for an observer only.
+        disagreement: how far the agents are apart; None if it is not known.
+    """
+    observer = _observer.get()
+    if observer is not None:
+        observer.drew(names, values(), disagreement)
+
+
 def no_progress(name: str, total: int) -> contextlib.AbstractContextManager[None]:
     """Show nothing; a `ProgressFactory`."""
     return contextlib.nullcontext()
@@ -52,6 +99,8 @@ def print_status(text: str, wanted: bool | None = True) -> None:
 @contextlib.contextmanager
 def spinner(name: str, wanted: bool | None = None) -> Iterator[None]:
     """Show that a task runs whose remaining time is unknown."""
+    if (observer := _observer.get()) is not None:
+        observer.began(name, None, "")
     if not is_shown(wanted):
         yield
         return
@@ -81,6 +130,31 @@ def progress_bar(
         unit: the name of the units.
         done: how many units were done before.
     """
+    observer = _observer.get()
+    with _shown_bar(name, total, wanted, unit, done) as report:
+        if observer is None:
+            yield report
+        else:
+            observer.began(name, total, unit)
+            observer.reached(done)
+            yield _told_to(observer, report)
+
+
+def _told_to(observer: Observer, shown: Report | None) -> Report:
+    """A report that an observer hears of, and that is also shown, if any is."""
+
+    def report(done: int, disagreement: float | None = None, /) -> None:
+        observer.reached(done)
+        if shown is not None:
+            shown(done, disagreement)
+
+    return report
+
+
+@contextlib.contextmanager
+def _shown_bar(
+    name: str, total: int, wanted: bool | None, unit: str, done: int
+) -> Iterator[Report | None]:
     if not is_shown(wanted):
         yield None
     elif on_terminal():

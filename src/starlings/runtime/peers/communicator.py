@@ -25,6 +25,8 @@ import numpy as np
 from starlings.errors import ProtocolError, SiteError
 from starlings.network import Network
 from starlings.network.crossings import Crossings
+from starlings.network.gossip import rounds_per_sum
+from starlings.network.hops import hops
 from starlings.runtime.callback import exchange_on_host
 from starlings.runtime.peers import values
 from starlings.runtime.peers.journal import Journal
@@ -70,16 +72,20 @@ class PeersCommunicator:
         self._is_complete = network.is_complete
         self._to_centre = Tree.of(network, network.centre, site)
         self._to_first = Tree.of(network, 0, site)
+        self._rounds_of = _rounds_of_calls(network)
         self.calls = 0
         """Calls so far, the same number at all sites that have come as far."""
+        self.rounds = 0
+        """Network rounds of these calls: in a round a site hears of each neighbour once."""
         self.failure: BaseException | None = None
         """Why a round ended, which compiled code reports in words of its own."""
 
     def exchange(self, messages: jax.Array) -> jax.Array:
         """Send the messages (neighbour, floats), and return those of the neighbours, eq. (1)."""
-        return exchange_on_host(self._exchanged, messages, len(self.incoming))
+        return exchange_on_host(self.exchanged, messages, len(self.incoming))
 
-    def _exchanged(self, messages: np.ndarray) -> np.ndarray:
+    def exchanged(self, messages: np.ndarray) -> np.ndarray:
+        """The same outside of compiled code."""
         try:
             call, received = self._call(Kind.EXCHANGE), np.empty_like(messages)
             for neighbour, message in zip(self._neighbours, messages, strict=True):
@@ -187,7 +193,20 @@ class PeersCommunicator:
 
     def _call(self, kind: Kind) -> _Call:
         self.calls += 1
+        self.rounds += self._rounds_of[kind]
         return _Call(self.streams, STAMP.pack(kind, self.calls))
+
+
+def _rounds_of_calls(network: Network) -> dict[Kind, int]:
+    """The network rounds that each kind of call takes: those down a tree are as many as up it."""
+    depth = int(hops(network.adjacency, 0).max())
+    return {
+        Kind.EXCHANGE: 1,
+        Kind.SUM: rounds_per_sum(network),
+        Kind.VALUE: depth,
+        Kind.FIRST: 2 * depth,
+        Kind.EVERYBODY: 2 * depth,
+    }
 
 
 class _Call:

@@ -10,14 +10,16 @@ SENT       the digest of a message to a neighbour. What is made again after a re
            in every bit: a mask must never hide other numbers than before
 FOUND      a value that was found by chance or by the clock, such as a key
 
-A record that was being written when the machine stopped is cut off. The file has keys in it, and
-can be read by its owner only. One process at a time may use it.
+A record that was being written when the machine stopped is cut off. Damage with whole records after
+it is an error: what a site has sent must not be forgotten. The file has keys in it, and can be read
+by its owner only. One process at a time may use it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import struct
 import threading
 import zlib
@@ -38,6 +40,9 @@ HEAD = struct.Struct("<II")
 FIELDS = struct.Struct("<BIQQ")
 """Kind, neighbour, number and `durable` of eq. (1)."""
 TITLE = b"starlings journal 1\n"
+LARGEST_RECORD = HEAD.size + FIELDS.size + LARGEST_BODY
+LIKE_A_RECORD = re.compile(rb"(?=.{3}[\0-\4].{4}[\1-\3]..\0\0.{5}\0{3}.{5}\0{3})", re.DOTALL)
+"""Where a record may begin, as far as the highest bytes of its numbers say."""
 SYNC_EVERY = 0.1
 """Seconds from one writing to disk to the next."""
 
@@ -188,21 +193,37 @@ class Journal:
                 "remove it, or name another folder for this run."
             )
         end = self._read(len(title), size)
+        if self._is_followed(end, size):
+            raise SiteError(
+                f"{self.path} is damaged at byte {end:,}, and whole records follow, so that it was "
+                "not being written there: put back a copy of the file, and look after the disk. "
+                "Without a copy, start the run anew at all sites."
+            )
         os.ftruncate(self._file, end)  # a record that was being written
         return end
 
     def _read(self, offset: int, size: int) -> int:
         """Read all whole records; return where they end."""
-        while offset + HEAD.size <= size:
-            length, checksum = HEAD.unpack(os.pread(self._file, HEAD.size, offset))
-            if not FIELDS.size <= length <= min(size - offset, LARGEST_BODY + FIELDS.size):
-                break
-            content = os.pread(self._file, length, offset + HEAD.size)
-            if len(content) < length or zlib.crc32(content) != checksum:
-                break
+        while (content := self._content(offset, size)) is not None:
             self._remember(content, offset + HEAD.size)
-            offset += HEAD.size + length
+            offset += HEAD.size + len(content)
         return offset
+
+    def _content(self, offset: int, size: int) -> bytes | None:
+        """What the record at an offset has after its head; None if there is no whole record."""
+        if offset + HEAD.size > size:
+            return None
+        length, checksum = HEAD.unpack(os.pread(self._file, HEAD.size, offset))
+        if not FIELDS.size <= length <= min(size - offset, LARGEST_RECORD) - HEAD.size:
+            return None
+        content = os.pread(self._file, length, offset + HEAD.size)
+        return content if len(content) == length and zlib.crc32(content) == checksum else None
+
+    def _is_followed(self, offset: int, size: int) -> bool:
+        """Whether a whole record begins after one at an offset that is not whole."""
+        rest = os.pread(self._file, LARGEST_RECORD, offset)
+        places = (found.start() for found in LIKE_A_RECORD.finditer(rest, 1))
+        return any(self._content(offset + place, size) is not None for place in places)
 
     def _remember(self, content: bytes, offset: int) -> None:
         kind, neighbour, _, durable = FIELDS.unpack_from(content)

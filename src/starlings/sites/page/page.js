@@ -11,8 +11,9 @@ const LINK_WORDS = { up: "up", waited: "awaited", down: "down", unknown: "not kn
 const CELLS = ["name", "words", "round_trip", "bytes_received", "bytes_sent", "received",
   "unconfirmed", "last_error"];
 const CLASSES = ["name", "state", "number", "number", "number", "number", "number", "error"];
-const CARDS = ["calls", "rate", "disagreement", "phase", "running_for", "certificate"];
+const CARDS = ["phase", "rounds", "rate", "disagreement", "running_for", "certificate"];
 const PLOT = { left: 56, right: 592, top: 24, bottom: 310 }; // the corners of the line of speed
+const TRACE = { width: 300, height: 90 }; // of the picture of a trace, in its own units
 const CIRCLE = { x: 240, y: 150, across: 105, down: 112 }; // centre and radii of the graph
 const MANY_SITES = 40; // with more than these only this site and its neighbours are drawn
 const MANY_LABELS = 24; // with more sites than these only this one has its name
@@ -53,7 +54,8 @@ function showCards(view) {
     find(id).title = view[id];
     find(id).classList.toggle("is_text", !/^[\d.,]/.test(view[id]) || view[id].length > 9);
   }
-  show("certificate_name", view.is_expiring ? "Renew certificate" : "Certificate valid for");
+  show("progress", view.progress);
+  show("certificate_name", view.is_expiring ? "Renew certificate" : "Certificate");
   find("certificate_card").classList.toggle("is_expiring", view.is_expiring);
 }
 
@@ -81,6 +83,46 @@ function showSpeed(rates) {
   const span = minutes ? `${Math.round(rates.length / 60)} min` : `${rates.length} s`;
   show("span", `last ${span}`);
   show("first", `${span} ago`);
+}
+
+// The path of numbers from left to right, the smallest at the bottom.
+function pathOf(values) {
+  const least = Math.min(...values);
+  const height = Math.max(...values) - least || 1;
+  const across = TRACE.width / Math.max(values.length - 1, 1);
+  const points = values.map((value, number) => [
+    (number * across).toFixed(1),
+    ((TRACE.height - 4) * (1 - (value - least) / height) + 2).toFixed(1),
+  ]);
+  return `M${points.map((point) => point.join(" ")).join("L")}`;
+}
+
+function makeTrace() {
+  const figure = document.createElement("figure");
+  const caption = document.createElement("figcaption");
+  caption.append(document.createElement("span"), document.createElement("b"));
+  const picture = make("svg", {
+    viewBox: `0 0 ${TRACE.width} ${TRACE.height}`, preserveAspectRatio: "none", role: "img",
+  });
+  picture.append(make("path", { class: "trace" }));
+  figure.append(caption, picture, document.createElement("small"));
+  return figure;
+}
+
+function showTraces(traces) {
+  const drawings = find("traces").children;
+  while (drawings.length > traces.length) drawings[drawings.length - 1].remove();
+  while (drawings.length < traces.length) find("traces").append(makeTrace());
+  traces.forEach((trace, number) => {
+    const [caption, picture, range] = drawings[number].children;
+    caption.firstChild.textContent = caption.title = trace.name;
+    caption.lastChild.textContent = trace.newest;
+    picture.firstChild.setAttribute("d", pathOf(trace.values));
+    picture.setAttribute("aria-label", `Draws of ${trace.name}`);
+    const ends = [Math.min(...trace.values), Math.max(...trace.values)];
+    range.textContent = ends.map((end) => end.toPrecision(3)).join(" to ");
+  });
+  show("num_draws", traces.length ? `the last ${traces[0].values.length}` : "none yet");
 }
 
 // The place of every site on an ellipse, this site at the top.
@@ -193,6 +235,7 @@ function showStatus(status) {
   showBanner(status.view.level, status.view.title, status.view.detail);
   showCards(status.view);
   showSpeed(status.view.rates);
+  showTraces(status.view.traces);
   showGraph(status);
   showNeighbours(status.view.neighbours);
 }
