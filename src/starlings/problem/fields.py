@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from starlings.problem.absent import Absent
 from starlings.problem.coordinates import Frame
 from starlings.problem.likelihood import Likelihood
 from starlings.problem.parameters import Parameters
@@ -38,6 +39,8 @@ class ProblemFields:
     """The quadratic potentials if they are known already; None if they have to be computed."""
     frame: Frame | None = None
     """The map from z to the flat vector x of the model, with tilts; None if z is x."""
+    absent: Absent | None = None
+    """Sites that the study was made for and whose rows are not here; None if there are none."""
     report: Report | None = None
     """Which values are saved with the draws; None for the parameters themselves."""
     description: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +66,11 @@ class ProblemFields:
         """The numbers, counted from 0 among all sites, of the sites whose rows are here."""
         number = {site: i for i, site in enumerate(self.site_names)}
         return np.array([number[site] for site in self.shards])
+
+    @property
+    def has_stand_in(self) -> bool:
+        """Whether a Gaussian stands in for the rows of an absent site."""
+        return self.absent is not None and self.absent.mode is not None
 
     @property
     def dim(self) -> int:
