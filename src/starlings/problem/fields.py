@@ -82,6 +82,15 @@ class ProblemFields:
         """The number of rows of each site whose rows are here."""
         return np.array([count_rows(rows) for rows in self.shards.values()])
 
+    def about(self) -> dict[str, Any]:
+        """Whose data a result is about, in values that JSON has.
+
+        `data_of` are the sites whose rows were used. `absent`, if there are any, are those that the
+        study was made for and that were not there, with what became of their data.
+        """
+        absent = {} if self.absent is None else {"absent": self.absent.recorded()}
+        return {"data_of": self.sites, **absent}
+
     def provenance(self, with_rows: bool = True) -> dict[str, Any]:
         """What the model and, unless they are left out, the rows are, in values that JSON has."""
         blocks = self.parameters.blocks.items()

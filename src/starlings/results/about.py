@@ -6,18 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from starlings.problem.absent import STAND_IN
-from starlings.problem.fields import ProblemFields
-
-
-def about(problem: ProblemFields) -> dict[str, Any]:
-    """Return what a result says of whose data it is about.
-
-    `data_of` are the sites whose rows were used. `absent`, if there are any, are those that the
-    study was made for and that were not there, with what became of their data.
-    """
-    absent = {} if problem.absent is None else {"absent": problem.absent.recorded()}
-    return {"data_of": problem.sites, **absent}
+STAND_IN = "stand-in"
+"""The same as in `starlings.problem.absent`: reading a result imports nothing that samples."""
 
 
 def about_in_words(attrs: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,6 @@ from starlings.diagnostics.checking import warn_if_untrustworthy
 from starlings.network import Network
 from starlings.network.communicator import has_result
 from starlings.problem import Problem
-from starlings.results.about import about
 from starlings.results.datasets import Drawer, RunSettings, Traffic, labelled
 from starlings.results.groups import Groups, as_attribute
 from starlings.results.netcdf import INTERRUPTED_RUN, file_bytes, write_slabs
@@ -160,7 +159,7 @@ class Run:
         """Record the model, where an interrupted run stopped, and further attributes."""
         is_masked = self.network.secrecy is not None  # then nobody learns the counts of one site
         model = self.problem.provenance(with_rows=not is_masked)
-        self.attributes |= {"model": model, **about(self.problem), **attributes}
+        self.attributes |= {"model": model, **self.problem.about(), **attributes}
         if self.interrupted is None:
             return
         self.attributes["interrupted"] = self.interrupted
