@@ -9,6 +9,7 @@ The public names, each loaded when it is first used, so that `import starlings` 
     samplers              `DADMMS`, `CADMM`, `MidpointADMMS`, `Metropolis`, `DSGLD`, `DSGHMC`,
                           `DULA`, `Decay`, `DPSGLD`
     to tune by hand       `tune`, `Tuning`
+    to go on without      `without` (absent sites)
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
                           `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `testing`

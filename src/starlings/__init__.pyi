@@ -72,3 +72,4 @@ from starlings.sampling import sample as sample
 from starlings.study.study import Study as Study
 from starlings.tuning import Tuning as Tuning
 from starlings.tuning import tune as tune
+from starlings.tuning.absent import without as without

@@ -204,6 +204,8 @@ def test_json_has_all_numbers(result):
         "precision": "float64",
         "privacy": None,
         "disclosed": None,
+        "data_of": None,
+        "absent": None,
         "disagreement": 0.25,
         "messages": {"least": 100, "most": 300},
         "bytes": {"least": 2400, "most": 7200},

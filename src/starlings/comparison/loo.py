@@ -96,6 +96,7 @@ def loo(problem: Problem, network: Network, result: Result | None, privacy: str 
             several processes "totals" needs draws by "weights" or "hmc": process 0 shows the others
             the draws, and those of a sampler in rounds are what masks hide.
     """
+    _refuse_stand_in(problem)
     network = private_network(problem, network.matched_to(problem.sites), privacy)
     vectors = local_vectors(problem, network, result)
     parts = [_sums(row_terms(problem, site, own)) for site, own in vectors.items()]
@@ -113,6 +114,15 @@ def loo(problem: Problem, network: Network, result: Result | None, privacy: str 
         gossip.ledger.rounds,
         gossip.ledger.bytes,
     )
+
+
+def _refuse_stand_in(problem: Problem) -> None:
+    """Refuse a problem with a Gaussian in place of rows, none of which can be left out."""
+    if problem.has_stand_in:
+        raise ValueError(
+            "a Gaussian stands in for the rows of absent sites, and single rows of a Gaussian "
+            'cannot be left out. Use `without` with "leave".'
+        )
 
 
 def compare_loo(

@@ -46,6 +46,25 @@ def check_graph(graph: nx.Graph) -> None:
         )
 
 
+def check_still_connected(graph: nx.Graph, absent: Sequence[str], was_connected: bool) -> None:
+    """Refuse a graph that falls apart without the agents that are absent.
+
+    Args:
+        graph: the graph of the other agents.
+        absent: the names of the absent ones.
+        was_connected: whether the graph was connected with them.
+    """
+    if not was_connected or nx.is_connected(graph):
+        return
+    parts = sorted((sorted(map(str, p)) for p in nx.connected_components(graph)), key=len)
+    shown = " and ".join(preview(part) for part in parts[-2:])
+    raise ValueError(
+        f"without {preview(absent)} the network falls into {len(parts)} parts that never exchange "
+        f"a message, such as {shown}. Wait for the absent agents, or give the others a link of "
+        "their own."
+    )
+
+
 def preview(items: Sequence[Any], most: int = 6) -> str:
     """The first few items as text."""
     shown = ", ".join(str(item) for item in items[:most])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,7 @@ import scipy.sparse
 from starlings.errors import DisconnectedNetworkWarning, check_count
 from starlings.network.budget import Budget
 from starlings.network.communicator import Communicator, LocalCommunicator
-from starlings.network.graph_checks import check_graph, preview
+from starlings.network.graph_checks import check_graph, check_still_connected, preview
 from starlings.network.hops import centre_of, hops
 from starlings.network.secrecy import Secrecy
 
@@ -219,6 +219,30 @@ class Network:
             f"node, {preview(unknown)} are nodes without data. Name the nodes after the sites, or "
             "number them 0..N-1 to match by position."
         )
+
+    def without(self, absent: Collection[str]) -> Network:
+        """This network without some agents, whose links are gone; the others stay connected.
+
+        Args:
+            absent: the names of these agents.
+
+        >>> Network.ring(5).without(["0"])
+        Network(agents=4, edges=3)
+        """
+        if self.is_distributed or self.secrecy is not None:
+            raise ValueError("leave agents out before a network is distributed or masked.")
+        gone = set(absent)
+        if not gone < set(self.names):
+            raise ValueError(
+                f"`absent` must be some of the agents {preview(self.names)}, and not all, got "
+                f"{preview(sorted(gone))}."
+            )
+        graph: nx.Graph = nx.Graph()
+        nodes = zip(self.names, self.nodes, strict=True)
+        graph.add_nodes_from(node for name, node in nodes if name not in gone)
+        graph.add_edges_from(self.graph.subgraph(graph.nodes).edges)
+        check_still_connected(graph, sorted(gone), was_connected=self.num_edges > 0)
+        return Network(graph)
 
     def _relabelled(self, order: list[Any], names: Sequence[str]) -> Network:
         graph: nx.Graph = nx.Graph()

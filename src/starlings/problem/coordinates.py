@@ -14,6 +14,12 @@ every g_i has the gradient and the Hessian of s_i times the whole posterior at c
 then have like potentials even if their data differ strongly, or do not determine all parameters.
 
 L and A_i are matrices, or vectors that stand for diagonal matrices.
+
+A frame inside another one, x = c + L (c' + L' z), is a frame with
+
+    centre c + L c',     scale L L',     tilts L''(b_i + A_i c') + b_i',   L'' A_i L' + A_i'    (4)
+
+where L'' is the transpose of L'; a constant, which changes no law, is left out.
 """
 
 from __future__ import annotations
@@ -76,6 +82,34 @@ class Frame:
             curvature = self.scale.T @ hessian @ self.scale
         slope = slope - self.linear_tilt - times(self.quadratic_tilt, z)
         return value - self.tilt(z), slope, curvature - tilt  # (3)
+
+    @property
+    def has_tilts_only(self) -> bool:
+        """Whether z is x, the model's flat vector."""
+        unit = np.ones(len(self.centre))
+        is_unit = np.array_equal(self.scale, unit if self.scale.ndim == 1 else np.diag(unit))
+        return is_unit and not np.any(self.centre)
+
+    def then(self, inner: Frame) -> Frame:
+        """The frame of both, with `inner` inside this one, eq. (4), for a stack of agents."""
+        if self.scale.ndim != inner.scale.ndim:
+            return self._dense().then(inner._dense())
+        inside, tilt = inner.scale, self.quadratic_tilt
+        if self.scale.ndim == 1:
+            scale, curvature = self.scale * inside, tilt * inside**2
+            slope = inside * (self.linear_tilt + tilt * inner.centre)
+        else:
+            scale, curvature = self.scale @ inside, inside.T @ tilt @ inside
+            slope = (self.linear_tilt + tilt @ inner.centre) @ inside
+        centre = self.centre + times(self.scale, inner.centre)
+        return Frame(centre, scale, slope + inner.linear_tilt, curvature + inner.quadratic_tilt)
+
+    def _dense(self) -> Frame:
+        """The same frame, with matrices in place of vectors that stand for diagonal ones."""
+        if self.scale.ndim == 2:
+            return self
+        tilts = self.quadratic_tilt[..., None] * np.eye(len(self.centre))
+        return Frame(self.centre, np.diag(self.scale), self.linear_tilt, tilts)
 
     def stacked(self) -> Frame:
         """The frame with centre and scale repeated for every agent, along a first axis."""

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from starlings.problem.absent import Absent
 from starlings.problem.coordinates import Frame
 from starlings.problem.likelihood import Likelihood
 from starlings.problem.parameters import Parameters
@@ -38,6 +39,8 @@ class ProblemFields:
     """The quadratic potentials if they are known already; None if they have to be computed."""
     frame: Frame | None = None
     """The map from z to the flat vector x of the model, with tilts; None if z is x."""
+    absent: Absent | None = None
+    """Sites that the study was made for and whose rows are not here; None if there are none."""
     report: Report | None = None
     """Which values are saved with the draws; None for the parameters themselves."""
     description: Mapping[str, Any] = field(default_factory=dict)
@@ -65,6 +68,11 @@ class ProblemFields:
         return np.array([number[site] for site in self.shards])
 
     @property
+    def has_stand_in(self) -> bool:
+        """Whether a Gaussian stands in for the rows of an absent site."""
+        return self.absent is not None and self.absent.mode is not None
+
+    @property
     def dim(self) -> int:
         """The dimension of the flat vector z."""
         return self.parameters.dim
@@ -73,6 +81,15 @@ class ProblemFields:
     def num_rows(self) -> np.ndarray:
         """The number of rows of each site whose rows are here."""
         return np.array([count_rows(rows) for rows in self.shards.values()])
+
+    def about(self) -> dict[str, Any]:
+        """Whose data a result is about, in values that JSON has.
+
+        `data_of` are the sites whose rows were used. `absent`, if there are any, are those that the
+        study was made for and that were not there, with what became of their data.
+        """
+        absent = {} if self.absent is None else {"absent": self.absent.recorded()}
+        return {"data_of": self.sites, **absent}
 
     def provenance(self, with_rows: bool = True) -> dict[str, Any]:
         """What the model and, unless they are left out, the rows are, in values that JSON has."""

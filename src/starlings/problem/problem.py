@@ -15,8 +15,8 @@ A problem can also be written in other coordinates, with tilted potentials: see 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import jax
@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.network import Network
+from starlings.problem.absent import Absent
 from starlings.problem.agent import Agent
-from starlings.problem.coordinates import frame
+from starlings.problem.coordinates import Frame, frame
 from starlings.problem.fields import ProblemFields
 from starlings.problem.likelihood import (
     FlatLikelihood,
@@ -181,6 +182,43 @@ class Problem(ProblemFields):
         in_order = {site: self.shards[site] for site in sites if site in self.shards}
         return self._replace(shards=in_order, site_names=tuple(sites), known_quadratic=None)
 
+    def without(self, absent: Collection[str]) -> Problem:
+        """The problem of the other sites alone: their rows, with the whole prior.
+
+        Args:
+            absent: the names of the sites that have left; see `starlings.without` for a problem in
+                which something stands in for their rows.
+        """
+        if self.frame is not None or self.absent is not None:
+            raise ValueError(
+                "this problem is in other coordinates, or without some sites, already; call "
+                "`without` on the original one."
+            )
+        gone = Absent.among(self.sites, absent)
+        rows = {site: shard for site, shard in self.shards.items() if site not in gone.sites}
+        if not rows:
+            raise ValueError(
+                f"`absent` must leave a site whose rows are here, got {list(gone.sites)}."
+            )
+        names = tuple(site for site in self.site_names if site not in gone.sites)
+        return self._replace(shards=rows, site_names=names, known_quadratic=None, absent=gone)
+
+    def with_stand_in(self, mode: tuple[Any, Any], linear: Any, quadratic: Any) -> Problem:
+        """This problem, which is `without` some sites, with a Gaussian in place of their rows.
+
+        Args:
+            mode: c and L of `coordinates` at the mode of the larger problem.
+            linear: what every agent here takes off its potential, (agent, dim), at x = 0.
+            quadratic: the same of its Hessian, (agent, dim, dim), or (agent, dim) for diagonals.
+        """
+        if self.absent is None:
+            raise ValueError("no site is absent; call `without` first.")
+        scale = np.ones(self.dim) if np.ndim(mode[1]) == 1 else np.eye(self.dim)
+        tilts = (linear, quadratic)
+        own = frame(np.zeros(self.dim), scale, len(self.shards), *tilts, has_all_agents=False)
+        absent = replace(self.absent, mode=mode)
+        return self._in_frame(own)._replace(absent=absent)
+
     def of_site(self, site: str) -> Problem:
         """The problem of one site without the others: its rows with the whole prior."""
         if site not in self.shards:
@@ -195,6 +233,11 @@ class Problem(ProblemFields):
 
     def _with_shards(self, shards: dict[str, Rows]) -> Problem:
         """Other rows in the same coordinates, without tilts, which are made for all sites."""
+        if self.has_stand_in:
+            raise ValueError(
+                "a Gaussian stands in for the rows of a site here, and every agent has a part of "
+                "it; call this on the original problem."
+            )
         own = self.frame
         untilted = None if own is None else frame(own.centre, own.scale, len(shards))
         return self._replace(
@@ -220,7 +263,7 @@ class Problem(ProblemFields):
             tolerance: tilts have to sum to zero over the agents; this is the largest absolute
                 entry of the sum that is accepted beside rounding errors.
         """
-        if self.frame is not None:
+        if self.frame is not None and not self.frame.has_tilts_only:
             raise ValueError(
                 "this problem is in other coordinates already; call `affine` on the original one."
             )
@@ -231,8 +274,12 @@ class Problem(ProblemFields):
         )
         if moved.centre.shape != (self.dim,):
             raise ValueError(f"`centre` must have shape {(self.dim,)}, got {moved.centre.shape}.")
+        return self._in_frame(moved)
+
+    def _in_frame(self, moved: Frame) -> Problem:
         known = None if self.quadratic is None else self.quadratic.in_frame(moved)
-        return self._replace(frame=moved, known_quadratic=known)
+        whole = moved if self.frame is None else self.frame.then(moved)
+        return self._replace(frame=whole, known_quadratic=known)
 
     @functools.cached_property
     def quadratic(self) -> Quadratic | None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from starlings.random._threefry import THREEFRY, folded
 
-KINDS = ("candidates", "resampling", "starts", "confirmation", "combination")
+KINDS = ("candidates", "resampling", "starts", "confirmation", "search", "combination")
 """The kinds of random numbers outside the rounds, eq. (3), in the order of their numbers."""
 
 

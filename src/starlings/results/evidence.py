@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from starlings.results.about import has_stand_in
+
 
 class Evidence(NamedTuple):
     """The natural logarithm of the marginal likelihood of all rows, and its standard error.
@@ -24,6 +26,11 @@ class Evidence(NamedTuple):
 
 def recorded_log_evidence(attrs: Mapping[str, Any]) -> Evidence:
     """Return the evidence among the attributes of a result, or say how to get it."""
+    if has_stand_in(attrs):
+        raise ValueError(
+            "this result has no log-evidence: a Gaussian stands in for the rows of absent sites, "
+            "and their probability is not known."
+        )
     if "log_evidence" not in attrs:
         raise ValueError(
             "this result has no log-evidence, which only draws by importance weights have; sample "

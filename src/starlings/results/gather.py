@@ -159,7 +159,7 @@ class Run:
         """Record the model, where an interrupted run stopped, and further attributes."""
         is_masked = self.network.secrecy is not None  # then nobody learns the counts of one site
         model = self.problem.provenance(with_rows=not is_masked)
-        self.attributes |= {"model": model, **attributes}
+        self.attributes |= {"model": model, **self.problem.about(), **attributes}
         if self.interrupted is None:
             return
         self.attributes["interrupted"] = self.interrupted

@@ -18,6 +18,7 @@ import xarray as xr
 
 from starlings.diagnostics.checking import check, recorded_evidence
 from starlings.diagnostics.verdict import Check
+from starlings.results.about import about_in_words
 from starlings.results.disclosed import disclosed
 from starlings.results.evidence import Evidence, recorded_log_evidence
 from starlings.results.groups import GROUPS, as_attribute
@@ -147,6 +148,7 @@ class Result:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{self.posterior.sizes[d]} {d}s" for d in ("chain", "draw", "agent"))
         ended = "" if self.interrupted is None else f"; interrupted {self.interrupted}"
+        ended += "".join(f"; {line[0].lower()}{line[1:]}" for line in about_in_words(self.attrs))
         names = list(self.posterior.data_vars)
         return f"Result({self.attrs.get('sampler')}; {sizes}; {names}{ended})"
 

@@ -21,6 +21,7 @@ import pandas as pd
 from starlings.diagnostics.checking import recorded_evidence
 from starlings.diagnostics.nested_rhat import rhat_name
 from starlings.diagnostics.verdict import Check
+from starlings.results.about import about_in_words
 from starlings.results.disclosed import disclosed_in_words
 from starlings.results.groups import GROUPS
 from starlings.results.parameter_table import (
@@ -98,6 +99,8 @@ class Summary:
             "precision": attrs["precision"],
             "privacy": attrs.get("privacy"),
             "disclosed": json.loads(attrs.get("disclosed", "null")),
+            "data_of": json.loads(attrs.get("data_of", "null")),
+            "absent": json.loads(attrs.get("absent", "null")),
             "disagreement": float(self.result.sample_stats["disagreement"].mean()),
             "messages": _least_and_most(last["messages_sent"].values),
             "bytes": _least_and_most(last["bytes_sent"].values),
@@ -140,6 +143,7 @@ class Summary:
             f"seed {run['seed']}, starlings {run['version']}",
             f"{number_of(run['network_rounds'], 'network round')} in all, and "
             f"{format_bytes(run['bytes_sent'])} sent by all agents together",
+            *about_in_words(self.result.attrs),
             f"Disagreement {run['disagreement']:.3g}, the root mean square distance of the agents "
             "from their average",
             *disclosed_in_words(self.result.attrs),

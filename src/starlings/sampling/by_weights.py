@@ -104,7 +104,6 @@ def run_weights(run: SumsRun, method: str) -> Run:
     run.record(np.moveaxis(found.points[numbers], 1, 0))
     for number in numbers[0, :REPORTED]:
         run.report_draw(found.points[number])
-    evidence, error = found.log_evidence
     ledger = run.gossip.ledger
     drawn_by = "metropolis" if is_chain else "resampling"
     outcome = Outcome(
@@ -117,13 +116,20 @@ def run_weights(run: SumsRun, method: str) -> Run:
         {
             "pareto_k": found.pareto_k,
             "effective_candidates": found.effective_number,
-            "log_evidence": evidence + _log_determinant(run),
-            "log_evidence_error": error,
+            **_evidence(run),
             "undefined_share": found.undefined_share,
             "undefined_sites": _undefined_sites(run),
         },
     )
     return run.finished(outcome)
+
+
+def _evidence(run: SumsRun) -> dict[str, float]:
+    """The log-evidence, unless a Gaussian stands in for rows, whose probability is not known."""
+    if run.problem.has_stand_in:
+        return {}
+    evidence, error = run.candidates.log_evidence
+    return {"log_evidence": evidence + _log_determinant(run), "log_evidence_error": error}
 
 
 def _log_determinant(run: SumsRun) -> float:

@@ -24,7 +24,7 @@ from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.recording import Record, Recording, Schedule
 from starlings.sampling.private import privacy_of
 from starlings.sampling.request import Request
-from starlings.sampling.starts import mean_position
+from starlings.sampling.starts import search_start
 from starlings.sampling.undefined import in_words, undefined_sites
 from starlings.solvers.pooled.mode import default_starts
 from starlings.system.progress import Progress, report_draw
@@ -100,8 +100,8 @@ class SumsRun:
         """Find the mode and the metric there, unless it has been done."""
         if self.is_located:
             return
-        problem, start = self.request.problem, self.request.start
-        start = None if start is None else mean_position(problem, start)
+        problem, request = self.request.problem, self.request
+        start = search_start(problem, request.start, request.seed)
         with self.progress.spinner("tuning: mode and scale of the posterior"):
             try:
                 found, self.newton_iterations = coordinates_at_mode(problem, self.gossip, start)
@@ -113,9 +113,9 @@ class SumsRun:
     def _undefined_at(self, start: np.ndarray | None) -> str:
         """Which sites give NaN where the search for the mode begins, in words."""
         problem, network = self.request.problem, self.request.network
-        start = default_starts(problem.dim)[0] if start is None else start
+        first = np.atleast_2d(default_starts(problem.dim)[0] if start is None else start)[:1]
         sums = SummedChains.of(problem, self.gossip)
-        return in_words(undefined_sites(network, sums.own(start[None])))
+        return in_words(undefined_sites(network, sums.own(first)))
 
     def locate_if_possible(self) -> None:
         """Find the mode, if there is one."""

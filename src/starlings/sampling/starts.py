@@ -9,10 +9,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import ndtri
 
 from starlings.problem import Problem
-from starlings.random.addresses import Round, chain_keys
+from starlings.random.addresses import Round, chain_keys, shared_uniforms
 from starlings.samplers import Sampler
+
+STARTS_WITHOUT = (1.0, 0.3, 1.0, 3.0)
+"""Standard deviations of the points at which the search for the mode begins where sites have left,
+in unconstrained coordinates; the next one is tried where it gets stuck."""
 
 
 def start_positions(
@@ -80,6 +85,21 @@ def check_one_start(start: np.ndarray | None, method: str) -> None:
 def mean_position(problem: Problem, start: np.ndarray) -> np.ndarray:
     """The mean of unconstrained positions (..., dim): where the search for the mode begins."""
     return np.broadcast_to(start, (*start.shape[:-1], problem.dim)).reshape(-1, problem.dim).mean(0)
+
+
+def search_start(problem: Problem, start: np.ndarray | None, seed: int) -> np.ndarray | None:
+    """Where the search for the mode begins: one point, or several (point, dim); None: by default.
+
+    Where sites have left, it begins at points of the seed. The totals of all sites may be known at
+    the points where it begins by default; those of the others at the same points would tell what
+    the sites that left had there.
+    """
+    if start is not None:
+        return mean_position(problem, start)
+    if problem.absent is None or problem.has_stand_in:
+        return None
+    uniforms = shared_uniforms(seed, "search", len(STARTS_WITHOUT) * problem.dim)
+    return np.multiply(STARTS_WITHOUT, ndtri(uniforms).reshape(len(STARTS_WITHOUT), -1).T).T
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

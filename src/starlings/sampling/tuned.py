@@ -33,7 +33,7 @@ from starlings.samplers import DADMMS, Metropolis, Sampler
 from starlings.samplers.names import is_tunable
 from starlings.sampling.request import Request
 from starlings.sampling.rounds import Setup, run_rounds
-from starlings.sampling.starts import mean_position
+from starlings.sampling.starts import search_start
 from starlings.system.interrupts import DeferredInterrupt
 from starlings.system.progress import Progress
 from starlings.tuning import EXACTNESS, Tuning, tune
@@ -169,8 +169,7 @@ class TunedSampler:
             gossip, coordinates, iterations = located
             goal = Goal(self.rung, self.kind)
             return tuned_from(request.problem, gossip, coordinates, iterations, goal)
-        start = request.start
-        start = None if start is None else mean_position(request.problem, start)
+        start = search_start(request.problem, request.start, request.seed)
         return tune(request.problem, request.network, start, exactness=self.rung, sampler=self.kind)
 
 

@@ -4,6 +4,7 @@ tuner.py         `tune`: from a problem on a network to a sampler with its setti
 tuning.py        `Tuning`: what was found
 pilot.py         short runs that confirm it, or improve it
 ladder.py        which samplers there are to choose from, and what is known of them beforehand
+absent.py        `without`: what the others go on with when some agents are absent
 shares.py        what each agent carries of the posterior, and how curved it is
 
 The mode is found by `starlings.solvers.pooled`.

@@ -123,9 +123,15 @@ def tuned_from(
 def coordinates_at_mode(
     problem: Problem, gossip: Gossip, start: Any = None
 ) -> tuple[Coordinates, int]:
-    """The coordinates of the Gaussian approximation at the mode, and the search's iterations."""
+    """The coordinates of the Gaussian approximation at the mode, and the search's iterations.
+
+    Where a Gaussian stands in for absent sites they are known, and nothing is sent: the potentials
+    there, without those sites, minus the totals with them, would be the absent sites' own numbers.
+    """
+    if problem.absent is not None and problem.absent.mode is not None:
+        return Coordinates(*problem.absent.mode, is_at_mode=True), 0
     potential = NetworkPotential(problem.agents(gossip.network), gossip)
-    starts = default_starts(problem.dim) if start is None else [np.asarray(start, float)]
+    starts = default_starts(problem.dim) if start is None else list(np.atleast_2d(start))
     mode = find_mode(potential, starts, problem.point_as_text)
     _refuse_flat(problem, mode.hessian)
     return Coordinates(mode.point, mode.scale, is_at_mode=True), mode.iterations  # (1)
