@@ -24,6 +24,7 @@ from starlings.errors import DisconnectedNetworkWarning as DisconnectedNetworkWa
 from starlings.errors import DivergenceError as DivergenceError
 from starlings.errors import FixedPointError as FixedPointError
 from starlings.errors import InterruptedWarning as InterruptedWarning
+from starlings.errors import LossyLinksError as LossyLinksError
 from starlings.errors import MaskError as MaskError
 from starlings.errors import NoLawError as NoLawError
 from starlings.errors import NoModeError as NoModeError
@@ -58,6 +59,7 @@ from starlings.samplers import DPSGLD as DPSGLD
 from starlings.samplers import DSGHMC as DSGHMC
 from starlings.samplers import DSGLD as DSGLD
 from starlings.samplers import DULA as DULA
+from starlings.samplers import AsyncDADMMS as AsyncDADMMS
 from starlings.samplers import Card as Card
 from starlings.samplers import Decay as Decay
 from starlings.samplers import Info as Info

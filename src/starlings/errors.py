@@ -25,6 +25,10 @@ class StabilityError(ValueError):
     """A step size beyond the limit at which the sampler explodes on this problem."""
 
 
+class LossyLinksError(ValueError):
+    """What waits for every message was asked to run where messages are lost; or the reverse."""
+
+
 class NoLawError(ValueError):
     """No exact law of a sampler with these settings is known; see `theory.register_law`."""
 

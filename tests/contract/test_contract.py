@@ -22,6 +22,7 @@ SETTINGS = {
     "dsghmc": {"step_size": 0.05, "friction": 4.0},
     "dula": {"step_size": 0.001, "consensus_step": 0.1},
     "midpoint": {"rho": 2.0},
+    "async-dadmms": {"rho": 2.0},
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
 }
 CHOICES = {

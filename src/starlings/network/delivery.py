@@ -67,6 +67,11 @@ class Wiring:
         communicator = network.communicator
         return Cut(wiring, jnp.asarray(communicator.outgoing, jnp.int32), communicator)
 
+    def inboxes(self, messages: jax.Array, index: Any) -> Any:
+        """What every agent gets in round `index`, from the messages (agent, floats, chain)."""
+        by_agent = messages.reshape(len(messages), -1)
+        return jax.tree.map(lambda a: a.reshape(messages.shape), self.deliver(by_agent))
+
     def deliver(self, messages: jax.Array) -> Inbox:
         """The inbox of every agent, from the messages (agent, floats) of one round."""
         raise NotImplementedError

@@ -20,3 +20,9 @@ class Inbox:
     weights W of `Network.mixing`."""
     max: Any = None
     """The largest of the neighbours' messages, entry by entry."""
+    each: Any = None
+    """The message of each neighbour, (slot, floats), for samplers with `reads_each`, which see
+    nothing else of their neighbours. Slot k is for the k-th neighbour in the order of their
+    numbers. It is zero where no message arrived, and where an agent has fewer neighbours."""
+    arrived: Any = None
+    """Whether a message of that neighbour arrived in this round, (slot,)."""

@@ -25,6 +25,7 @@ import scipy.sparse
 from starlings.errors import DisconnectedNetworkWarning, check_count
 from starlings.network.budget import Budget
 from starlings.network.communicator import Communicator, LocalCommunicator
+from starlings.network.faults import Faults
 from starlings.network.graph_checks import check_graph, check_still_connected, preview
 from starlings.network.hops import centre_of, hops
 from starlings.network.secrecy import Secrecy
@@ -49,6 +50,7 @@ class Network:
         self.graph = nx.freeze(nx.Graph(graph))
         self.communicator: Communicator = LocalCommunicator()
         self.secrecy: Secrecy | None = None
+        self.faults: Faults | None = None
         self.budget = Budget()
         self.nodes: list[Any] = list(graph.nodes)
         self.names: list[str] = [str(node) for node in self.nodes]
@@ -106,6 +108,33 @@ class Network:
         seen = copy.copy(self)
         seen.budget = budget
         return seen
+
+    def lossy(self, loss: Any = 0.0, delay: Any = 0, asleep: Any = 0.0, seed: int = 0) -> Network:
+        """This network where a round goes on without messages that are lost, late or not sent.
+
+        Samplers that wait for every message are refused there; `AsyncDADMMS` goes on.
+
+        Args:
+            loss: the probability with which a message is lost: one number, or numbers that
+                broadcast to (receiver, sender).
+            delay: how many rounds late a message arrives: one whole number, or several that
+                broadcast to (receiver, sender).
+            asleep: the probability with which an agent is asleep in a round, and then hears,
+                computes and sends nothing: one number, or one for each agent.
+            seed: the seed of all that; the same seed gives the same faults.
+
+        >>> network = Network.ring(5).lossy(loss=0.3)
+        >>> round(network.pace, 3)
+        0.7
+        """
+        seen = copy.copy(self)
+        seen.faults = Faults.of(self.size, loss, delay, asleep, seed)
+        return seen
+
+    @property
+    def pace(self) -> float:
+        """Langevin time in a round over that without faults, for samplers that go on with them."""
+        return 1.0 if self.faults is None else self.faults.pace(self.adjacency)
 
     def masked(self, secrecy: Secrecy) -> Network:
         """This network with messages of which nobody learns anything but totals.
@@ -251,7 +280,11 @@ class Network:
         graph.add_edges_from((new_name[a], new_name[b]) for a, b in self.graph.edges)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DisconnectedNetworkWarning)
-            return Network(graph)
+            relabelled = Network(graph)
+        if self.faults is not None:
+            numbers = {node: i for i, node in enumerate(self.nodes)}
+            relabelled.faults = self.faults.reordered(np.array([numbers[n] for n in order]))
+        return relabelled
 
     def __repr__(self) -> str:
         return f"Network(agents={self.size}, edges={self.num_edges})"

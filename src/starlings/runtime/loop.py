@@ -46,6 +46,7 @@ from starlings.runtime.rounds import (
     one_round,
     prepared,
 )
+from starlings.runtime.unreliable import OnLinks
 from starlings.samplers import Sampler
 from starlings.system.interrupts import DeferredInterrupt
 
@@ -233,6 +234,8 @@ class _Process:
     """What stays the same in all chunks of a run, in this process."""
 
     sampler: Sampler
+    on_links: Sampler
+    """The sampler as it runs on this network, see `OnLinks`."""
     agents: Agents
     network: Network
     wiring: Wiring
@@ -255,9 +258,11 @@ class _Process:
         """Prepare the local agents, their links and their noise."""
         draw_bytes = positions.nbytes // len(network.local) * network.size
         private, shared = chain_keys(seed, len(positions), network.local)
+        on_links = OnLinks.of(sampler, network)
         return cls(
             sampler=sampler,
-            agents=prepared(sampler, agents),
+            on_links=on_links,
+            agents=prepared(on_links, agents),
             network=network,
             wiring=delivery_of(network, sampler, positions.dtype),
             keys=(sampler.private_keys(private), shared),
@@ -267,7 +272,7 @@ class _Process:
 
     def begun(self, positions: jax.Array, checkpoint: Checkpoint | None) -> tuple[Carry, Recording]:
         """The beginning of a run, or what its checkpoint has."""
-        carry = start(self.sampler, self.agents, positions, self.keys)
+        carry = start(self.on_links, self.agents, positions, self.keys)
         if checkpoint is None:
             return carry, Recording()
         carry, recording = checkpoint.restored(carry)
@@ -313,7 +318,7 @@ class _Process:
             progress(int(carry.round), disagreement)
 
     def _advanced(self, limit: Any, carry: Carry, draws: int, thin: int) -> tuple[Carry, Record]:
-        fixed = (self.sampler, self.agents, self.wiring, self.keys)
+        fixed = (self.on_links, self.agents, self.wiring, self.keys)
         return advance(*fixed, limit, carry, draws, thin, capacity=self.capacity)
 
     def _rounds_later(self, carry: Carry, rounds: int) -> Carry:

@@ -22,12 +22,13 @@ from starlings.pytrees import pytree
 from starlings.runtime.callback import call_on_host, exchange_on_host
 from starlings.runtime.maskable import check_maskable
 from starlings.runtime.neighbourhoods import Neighbourhoods, Slots, words_of
+from starlings.runtime.unreliable import LinkByLink
 
 
 def delivery_of(network: Network, sampler: Any, dtype: Any) -> Wiring:
     """How the messages of a sampler reach its neighbours: masked if the network is."""
     if network.secrecy is None:
-        return Wiring.of(network, dtype)
+        return LinkByLink.over(network) if sampler.reads_each else Wiring.of(network, dtype)
     check_maskable(network, sampler)
     neighbourhoods = Neighbourhoods.of(network, sampler.card.masked_as)
     if not network.is_distributed:

@@ -65,16 +65,10 @@ def one_round(
 
         return agents.each(one, states, inboxes, agent_keys, private)
 
-    inboxes = _delivered(sampler, wiring, states, axis)
+    messages = jax.vmap(jax.vmap(sampler.message), in_axes=axis, out_axes=-1)(states)
+    inboxes = wiring.inboxes(messages, index)
     every_chain: Any = jax.vmap(one_chain, in_axes=(axis, -1, 0, 0, -1, -1), out_axes=axis)
     return every_chain(states, inboxes, *keys, *_noise_by_agent(drawn, keys))
-
-
-def _delivered(sampler: Sampler, wiring: Wiring, states: Any, axis: int) -> Any:
-    """The inboxes, with arrays (agent, floats, chain), from the messages of all states."""
-    messages = jax.vmap(jax.vmap(sampler.message), in_axes=axis, out_axes=-1)(states)
-    by_agent = messages.reshape(len(messages), -1)
-    return jax.tree.map(lambda a: a.reshape(messages.shape), wiring.deliver(by_agent))
 
 
 def draws_of(

@@ -1,5 +1,6 @@
 """The samplers, one file each: what one agent does in one round."""
 
+from starlings.samplers.async_dadmms import AsyncDADMMS
 from starlings.samplers.base import (
     Card,
     Info,
@@ -25,6 +26,7 @@ __all__ = [
     "DSGHMC",
     "DSGLD",
     "DULA",
+    "AsyncDADMMS",
     "Card",
     "Decay",
     "Info",

@@ -114,6 +114,10 @@ class Sampler(abc.ABC):
     """Whether all agents of a chain have to start at one point, and then move together."""
     draws_nothing: ClassVar[bool] = False
     """Whether it converges to the mode instead of drawing: diagnostics then ignore its spread."""
+    reads_each: ClassVar[bool] = False
+    """Whether it reads `Inbox.each` and `Inbox.arrived`, and nothing else of its inbox. It can then
+    go on without messages that were lost, see `Network.lossy`, and `message` may return a row for
+    each neighbour, (slot, floats), in the order of `Inbox.each`."""
     step_field: ClassVar[str | None] = None
     """The name of the field that is a step size, which has to be smaller if a run diverges."""
     is_private: ClassVar[bool] = False
@@ -159,8 +163,11 @@ class Sampler(abc.ABC):
         """The agent, with what is the same in all rounds computed; called once before a run."""
         return agent
 
-    def message(self, state: Any) -> Float[Array, " floats"]:
-        """All that ever leaves an agent: one flat vector of floats; by default its position."""
+    def message(self, state: Any) -> Float[Array, "*slots floats"]:
+        """All that ever leaves an agent: one flat vector of floats; by default its position.
+
+        With `reads_each` it may be one vector for each neighbour.
+        """
         return state.position
 
     def draw(self, agent: Agent, state: Any, upcoming: Round) -> Float[Array, " dim"]:

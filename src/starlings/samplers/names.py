@@ -29,6 +29,7 @@ from starlings.samplers import (
     DSGHMC,
     DSGLD,
     DULA,
+    AsyncDADMMS,
     Metropolis,
     MidpointADMMS,
     Sampler,
@@ -45,6 +46,7 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "dsghmc": DSGHMC,
     "dula": DULA,
     "midpoint": MidpointADMMS,
+    "async-dadmms": AsyncDADMMS,
     "metropolis": Metropolis,
 }
 """The samplers of this library; no installed package can take one of these names."""

@@ -18,6 +18,7 @@ from starlings.methods.weights import WeightedCandidates
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.maskable import is_maskable
+from starlings.runtime.unreliable import check_links
 from starlings.samplers import DADMMS
 from starlings.sampling.by_hmc import run_hmc
 from starlings.sampling.by_weights import draw_candidates, run_weights
@@ -47,7 +48,8 @@ class Automatic:
         return {"method": "auto"}
 
     def check(self, request: Request) -> None:
-        """Refuse several starts; nothing else, since the choice depends on what is found."""
+        """Refuse loss and several starts; no more, since the choice depends on what is found."""
+        check_links(request.network)
         check_one_start(request.start, "auto")
 
     def num_candidates(self, request: Request) -> int:

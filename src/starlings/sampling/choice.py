@@ -29,6 +29,7 @@ from starlings.methods.one_shot import COMBINATIONS
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.maskable import check_maskable
+from starlings.runtime.unreliable import check_links
 from starlings.samplers import DADMMS, Sampler
 from starlings.sampling.automatic import Automatic
 from starlings.sampling.by_hmc import run_hmc
@@ -110,6 +111,7 @@ class GivenSampler:
         """Refuse a sampler that cannot run on this problem and network."""
         problem, network = request.problem, request.network
         self.sampler.check(problem, network)
+        check_links(network, self.sampler)
         check_maskable(network, self.sampler)
         if not network.is_distributed:  # else no process has the curvatures of all agents
             check_stability(problem, network, self.sampler)
@@ -142,6 +144,7 @@ class OnSums:
 
     def check(self, request: Request) -> None:
         """Refuse lengths in rounds and several starts, which these methods do not have."""
+        check_links(request.network)
         request.schedule.refuse_rounds(self.method)
         check_one_start(request.start, self.method)
 

@@ -162,11 +162,13 @@ class Request:
     def identity(self) -> dict[str, Any]:
         """What must be equal where a run is resumed, in types that JSON has."""
         lengths = {"burn_in": self.schedule.burn_in, "thin": self.schedule.thin}
-        described = {**self.choice.identity(), "chains": self.chains, **lengths}
+        described: dict[str, Any] = {**self.choice.identity(), "chains": self.chains, **lengths}
         described |= {"seed": self.seed, "precision": self.precision}
         described["privacy"] = privacy_of(self.network)
         if self.start is not None:
             described["initial"] = digest({"initial": self.start})
+        if self.network.faults is not None:
+            described["faults"] = self.network.faults.described()
         edges = sorted(sorted(map(str, edge)) for edge in self.network.graph.edges)
         return {**described, "sites": self.network.names, "edges": edges}
 

@@ -29,6 +29,7 @@ from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.maskable import check_maskable
 from starlings.runtime.recording import Schedule
+from starlings.runtime.unreliable import check_links
 from starlings.samplers import DADMMS, Metropolis, Sampler
 from starlings.samplers.names import is_tunable
 from starlings.sampling.request import Request
@@ -97,6 +98,7 @@ class TunedSampler:
                 f"`sampler` is the class {name}, which has no rule `tuned` for its settings; give "
                 f"them, as in `{name}(...)`."
             )
+        check_links(request.network, self._class())
         check_maskable(request.network, self._class())
 
     def _class(self) -> type[Sampler]:

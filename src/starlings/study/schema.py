@@ -58,6 +58,7 @@ class NetworkSection:
 
     graph: str | None = None
     edges: Pairs | None = None
+    lossy: Table | None = None
     options: Table = field(default_factory=dict)
 
 
@@ -117,6 +118,9 @@ def checked_sections(sections: Mapping[str, Section], has_data: bool = True) -> 
     if has_data:
         _check_data(sections["data"], found.data)
     _check_method(sections["run"], found)
+    if found.network.lossy is not None:
+        lossy = Section(sections["network"].source, "network.lossy", found.network.lossy)
+        lossy.check(keys_of(Network.lossy, besides=["self"]))
     if (found.network.graph is None) == (found.network.edges is None):
         raise sections["network"].error(
             'needs either `graph` or `edges`, and not both; write for example graph = "ring".'

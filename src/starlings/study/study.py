@@ -30,6 +30,9 @@ Every section, its keys, their types and their defaults. A key without a default
     ...             the keywords of that graph: rows and columns (of "grid"), neighbours, rewire and
                     seed (of "small_world").
     edges           list of pairs of site names, such as [["north", "south"], ["south", "west"]].
+    lossy           table, such as {loss = 0.3, delay = 2}. Messages that are lost or late, and
+                    sites that are asleep; see `starlings.Network.lossy`. It needs a sampler that
+                    goes on without them, such as "async-dadmms".
 
 [sampler]       How to draw, in rounds. Without this section `method` of [run] decides.
     name            text. A name that `starlings samplers` lists, or "package.module:Class" for a
@@ -198,6 +201,16 @@ class Study:
 
     def make_network(self, sites: list[str]) -> Network:
         """The network of the sites of the problem."""
+        network = self._reliable_network(sites)
+        if self.network.lossy is None:
+            return network
+        try:
+            return network.lossy(**self.network.lossy)
+        except ValueError as error:
+            raise Section(self.path, "network.lossy", {}).error(str(error)) from None
+
+    def _reliable_network(self, sites: list[str]) -> Network:
+        """The network, on which no message is lost."""
         section = Section(self.path, "network", {})
         if self.network.graph is None:
             return Network(_graph(section, sites, self.network.edges or []))

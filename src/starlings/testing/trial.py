@@ -8,7 +8,7 @@ runtime has to find.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,7 +67,9 @@ class Trial:
 
     def agents(self, sampler: Sampler, dtype: Any = np.float64) -> Agent:
         """All agents, stacked, with what `Sampler.prepare` computes."""
-        return jax.vmap(sampler.prepare)(self.problem.agents(self.network, dtype))
+        agents = self.problem.agents(self.network, dtype)
+        agents = replace(agents, slots=int(self.network.degrees.max()))
+        return jax.vmap(sampler.prepare)(agents)
 
     def keys(self, chain: int = 0) -> Keys:
         """The keys of one chain."""
@@ -130,12 +132,33 @@ def draws_of(sampler: Sampler, agents: Agent, states: Any, upcoming: Any, keys: 
 
 
 def delivered(network: Network, messages: jax.Array) -> Inbox:
-    """The inboxes of all agents, from messages (agent, floats), by dense matrices."""
+    """The inboxes of all agents, by dense matrices, where no message is lost.
+
+    Args:
+        network: who talks to whom.
+        messages: (agent, floats), or (agent, slot, floats) where each neighbour gets its own.
+    """
+    each, arrived = _one_by_one(network, messages)
+    if messages.ndim == 3:
+        return Inbox(sum=None, mix=None, each=each, arrived=arrived)
     adjacency = jnp.asarray(network.adjacency.toarray(), messages.dtype)
     mixing = jnp.asarray(network.mixing.toarray(), messages.dtype)
     linked = adjacency[:, :, None] > 0
     largest = jnp.max(jnp.where(linked, messages, -jnp.inf), axis=1)
-    return Inbox(sum=adjacency @ messages, mix=mixing @ messages, max=largest)
+    return Inbox(adjacency @ messages, mixing @ messages, largest, each, arrived)
+
+
+def _one_by_one(network: Network, messages: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`Inbox.each` and `Inbox.arrived` of all agents, neighbour by neighbour."""
+    neighbours = [row.nonzero()[0].tolist() for row in network.adjacency.toarray()]
+    shape = (network.size, max(map(len, neighbours)))
+    each = jnp.zeros((*shape, messages.shape[-1]), messages.dtype)
+    arrived = np.zeros(shape, bool)
+    for i, near in enumerate(neighbours):
+        for slot, j in enumerate(near):
+            sent = messages[j] if messages.ndim == 2 else messages[j, neighbours[j].index(i)]
+            each, arrived[i, slot] = each.at[i, slot].set(sent), True
+    return each, jnp.asarray(arrived)
 
 
 def irregular_network() -> Network:

@@ -22,7 +22,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from starlings.samplers import CADMM, DADMMS, DSGHMC, DSGLD, DULA, MidpointADMMS
+from starlings.samplers import (
+    CADMM,
+    DADMMS,
+    DSGHMC,
+    DSGLD,
+    DULA,
+    AsyncDADMMS,
+    MidpointADMMS,
+)
 from starlings.samplers.langevin import LangevinSampler
 from starlings.theory.laws import Stacked, register_law
 from starlings.theory.recursions import Law, Recursion
@@ -90,6 +98,15 @@ def _coherent_noise(s: Stacked, rho: float) -> np.ndarray:
     """n = 2 sqrt(rho / sum d) D 1 w as a matrix that is applied to w."""
     scale = 2 * np.sqrt(rho / max(s.degrees.sum(), 1.0))
     return s.lift(np.diag(scale * s.degrees)) @ s.shared_noise
+
+
+@register_law(AsyncDADMMS)
+def _async_dadmms_law(s: Stacked, sampler: AsyncDADMMS) -> Law:
+    """Without loss: coherent noise, and output noise of variance (1 - pace / 2) / (2 rho sum d)."""
+    rho, pace = float(sampler.rho), float(1.0 if sampler.pace is None else sampler.pace)
+    step = 1 / (2 * rho * max(s.degrees.sum(), 1.0))
+    noise = np.sqrt(pace) * _coherent_noise(s, rho)
+    return _admm_law(s, rho, noise, np.sqrt(step * (1 - pace / 2)) * s.shared_noise)
 
 
 @register_law(MidpointADMMS)

@@ -159,6 +159,11 @@ def law(problem: Problem, network: Network, sampler: Sampler) -> Law:
         network: its nodes are matched to the problem's sites.
         sampler: a sampler for whose class a law is registered; see `register_law`.
     """
+    if network.faults is not None:
+        raise NoLawError(
+            "no exact law is known where messages are lost; leave `lossy` out for the law without "
+            "loss."
+        )
     return _complete(Stacked.of(problem, network.matched_to(problem.sites)), sampler)
 
 

@@ -114,8 +114,17 @@ def automatic_rung(step: float, wanted_step: float) -> str:
 def prediction(rule: Rule, unit: UnitPosterior, sampler: Sampler) -> Prediction:
     """What the exact law of a sampler, made by a rule from `unit`, says of its draws.
 
-    An exact sampler has no bias; its rounds per draw are found by a pilot run.
+    An exact sampler has no bias; its rounds per draw are found by a pilot run. Where messages are
+    lost the law is not known, but a draw takes as much longer as the network's pace says.
     """
+    found, network = _without_loss(rule, unit, sampler), unit.gossip.network
+    if network.faults is None:
+        return found
+    return Prediction(np.nan, round(found.rounds_per_draw / network.pace, PACE_DIGITS))
+
+
+def _without_loss(rule: Rule, unit: UnitPosterior, sampler: Sampler) -> Prediction:
+    """The prediction where no message is lost."""
     network = unit.gossip.network
     if rule.is_exact:
         return Prediction(0.0, np.nan)
