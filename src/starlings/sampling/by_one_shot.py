@@ -22,6 +22,7 @@ from starlings.results.gather import Run
 from starlings.runtime.buckets import cut
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.recording import Schedule
+from starlings.runtime.unreliable import check_links
 from starlings.sampling.on_sums import Outcome, SumsRun
 from starlings.sampling.request import Request
 from starlings.solvers.proximal import proximal_point
@@ -57,6 +58,7 @@ class InOneShot:
 
     def check(self, request: Request) -> None:
         """Refuse lengths in rounds, starts, and what cannot be masked or held."""
+        check_links(request.network)
         request.schedule.refuse_rounds(self.method)
         if request.start is not None:
             raise ValueError(
