@@ -21,6 +21,8 @@ SETTINGS = {
     "dpsgld": {"step_size": 0.01, "clip": 1.0, "noise_multiplier": 20.0, "secret": bytes(32)},
     "dsghmc": {"step_size": 0.05, "friction": 4.0},
     "dula": {"step_size": 0.001, "consensus_step": 0.1},
+    "gextra": {"step_size": 0.01},
+    "diging": {"step_size": 0.01},
     "midpoint": {"rho": 2.0},
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
 }

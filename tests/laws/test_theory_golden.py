@@ -36,6 +36,8 @@ def dadmms(rho, noise, output="iterate"):
         (RING5, st.DSGLD(step_size=0.1), "1.0526", "1.9896"),
         (RING5, st.DSGHMC(step_size=0.1, friction=7.0), "1.0039", "1.0908"),
         (RING5, st.DULA(step_size=0.02, consensus_step=0.2), "1.0526", "2.1200"),
+        (RING5, st.GEXTRA(step_size=0.1), "1.0526", "2.4032"),
+        (RING5, st.DIGing(step_size=0.1), "1.0526", "2.0359"),
     ],
 )
 def test_homogeneous_golden_numbers(network, sampler, average, agent):
@@ -139,6 +141,18 @@ def test_cadmm_converges_to_the_mode_without_spread():
     moments = law(problem, RING5, st.CADMM(rho=5.0)).stationary()
     np.testing.assert_allclose(moments.mean, np.tile(problem.exact_posterior()[0], (5, 1)), 1e-9)
     np.testing.assert_array_equal(moments.covariance, 0.0)
+
+
+@pytest.mark.parametrize("sampler", [st.GEXTRA(0.005), st.GEXTRA(0.005, 0.1), st.DIGing(0.005)])
+def test_agents_with_unequal_data_have_the_posterior_mean(sampler):
+    """Which the agents of D-SGLD with the same step have not."""
+    problem = paper_problem(5)
+    mean, covariance = problem.exact_posterior()
+    sd = np.sqrt(np.trace(covariance))
+    moments = law(problem, RING5, sampler).stationary()
+    assert np.abs(moments.mean - mean).max() < 1e-11 * sd
+    pulled = law(problem, RING5, st.DSGLD(0.005)).stationary()
+    assert np.abs(pulled.mean - mean).max() > 0.01 * sd
 
 
 def test_velocities_start_from_the_standard_normal_and_duals_at_zero():

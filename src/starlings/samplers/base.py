@@ -58,6 +58,9 @@ class Card:
     floats_besides: int = 0
     """Further numbers sent to each neighbour in each round, whatever the number of parameters."""
 
+    public_code: str = ""
+    """What published code for it does instead of its equations; empty if nothing is known."""
+
     masked_as: str | None = None
     """What it reads of its inbox, if that can be masked: "sum" or "mix". None if it reads more of
     its neighbours, so that neighbours learn more than totals."""

@@ -29,6 +29,8 @@ from starlings.samplers import (
     DSGHMC,
     DSGLD,
     DULA,
+    GEXTRA,
+    DIGing,
     Metropolis,
     MidpointADMMS,
     Sampler,
@@ -44,6 +46,8 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "dpsgld": DPSGLD,
     "dsghmc": DSGHMC,
     "dula": DULA,
+    "gextra": GEXTRA,
+    "diging": DIGing,
     "midpoint": MidpointADMMS,
     "metropolis": Metropolis,
 }
