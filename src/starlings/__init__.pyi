@@ -64,6 +64,7 @@ from starlings.samplers import DIGing as DIGing
 from starlings.samplers import Info as Info
 from starlings.samplers import Metropolis as Metropolis
 from starlings.samplers import MidpointADMMS as MidpointADMMS
+from starlings.samplers import PeerLearning as PeerLearning
 from starlings.samplers import PilotLength as PilotLength
 from starlings.samplers import PositionState as PositionState
 from starlings.samplers import Sampler as Sampler

@@ -49,6 +49,7 @@ SAMPLERS = {
     "dula coherent": st.DULA(step_size=0.002, consensus_step=0.1, noise="coherent"),
     "gextra private": st.GEXTRA(step_size=0.01, memory=0.3),
     "diging private": st.DIGing(step_size=0.005),
+    "peer learning mean-field": st.PeerLearning(family="mean-field", updates=3),
 }
 
 QUICK_SAMPLERS = (

@@ -155,6 +155,16 @@ def test_agents_with_unequal_data_have_the_posterior_mean(sampler):
     assert np.abs(pulled.mean - mean).max() > 0.01 * sd
 
 
+@pytest.mark.parametrize("updates", [1, 5])
+def test_beliefs_become_the_posterior_where_every_row_counts_once(updates):
+    problem = paper_problem(5)
+    mean, covariance = problem.exact_posterior()
+    *_, last = law(problem, RING5, st.PeerLearning(updates=updates)).moments(150)
+    for agent in range(5):
+        np.testing.assert_allclose(last.agent(agent)[0], mean, rtol=1e-10)
+        np.testing.assert_allclose(last.agent(agent)[1], covariance, rtol=1e-10)
+
+
 def test_velocities_start_from_the_standard_normal_and_duals_at_zero():
     """The first round of D-SGHMC and of D-ADMMS from x_i ~ N(0, I), written out."""
     network, m = st.Network.path(3), np.array([1.0, 2.0, 4.0])
@@ -190,6 +200,8 @@ def test_moments_converge_to_the_stationary_law():
 def test_laws_refuse_what_they_do_not_cover():
     with pytest.raises(ValueError, match="full gradients only"):
         law(paper_problem(5), RING5, st.DSGLD(step_size=0.01, batch_size=4))
+    with pytest.raises(st.NoLawError, match="depends on the prior"):
+        law(paper_problem(5), RING5, st.PeerLearning(calibration="published"))
     decaying = st.DULA(step_size=st.Decay(0.001, 1.0, 0.5), consensus_step=0.1)
     exact = law(paper_problem(5), RING5, decaying)
     with pytest.raises(ValueError, match="no stationary law"):

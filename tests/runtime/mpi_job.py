@@ -42,6 +42,7 @@ SAMPLERS = {
 FIELD = {
     "gextra": (st.GEXTRA(step_size=0.002, batch_size=2), "ring"),
     "diging": (st.DIGing(step_size=0.001), "power-law"),
+    "peer learning": (st.PeerLearning(updates=3), "star"),
 }
 """Samplers of the field, each tried on one graph."""
 OTHERS = {

@@ -19,6 +19,7 @@ from starlings.samplers.dula import DULA, Decay
 from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
+from starlings.samplers.peer_learning import PeerLearning
 
 __all__ = [
     "CADMM",
@@ -34,6 +35,7 @@ __all__ = [
     "Info",
     "Metropolis",
     "MidpointADMMS",
+    "PeerLearning",
     "PilotLength",
     "PositionState",
     "Sampler",

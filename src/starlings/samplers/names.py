@@ -33,6 +33,7 @@ from starlings.samplers import (
     DIGing,
     Metropolis,
     MidpointADMMS,
+    PeerLearning,
     Sampler,
 )
 from starlings.samplers.base import Card
@@ -48,6 +49,7 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "dula": DULA,
     "gextra": GEXTRA,
     "diging": DIGing,
+    "peer-learning": PeerLearning,
     "midpoint": MidpointADMMS,
     "metropolis": Metropolis,
 }

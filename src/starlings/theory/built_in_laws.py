@@ -20,12 +20,19 @@ The gradient-based samplers, with u = w (private noise) or u = 1 w / sqrt(N) wit
                with m = U q
     DIGing     x' = W x - eta y + sqrt(2 eta) u,    y' = W y + H (x' - x),                 (7)
                with y = H x - b + U q and so U q' = (W - I) (H x - b) + W U q
+
+Peer-to-peer learning, with beliefs of precision P_i and mean m_i, and nothing before round 1:
+
+    P_i' = sum_j W_ij P_j + c H_i,     P_i' m_i' = sum_j W_ij P_j m_j + c b_i,             (8)
+    x_i' = m_i' + P_i'^-1/2 w,         c = N / T in the first T rounds, and then 0
 """
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 
+from starlings.errors import NoLawError
 from starlings.samplers import (
     CADMM,
     DADMMS,
@@ -35,6 +42,7 @@ from starlings.samplers import (
     GEXTRA,
     DIGing,
     MidpointADMMS,
+    PeerLearning,
 )
 from starlings.samplers.langevin import LangevinSampler
 from starlings.theory.laws import Stacked, register_law
@@ -188,6 +196,41 @@ def _diging_law(s: Stacked, sampler: DIGing) -> Law:
     return Law.constant(
         s.shape, Recursion(transition, offset, kick), mean_only=_minibatches(sampler)
     )
+
+
+@register_law(PeerLearning)
+def _peer_learning_law(s: Stacked, sampler: PeerLearning) -> Law:
+    """Eq. (8); mean-field beliefs keep the diagonal of P_i', with the mean m_i'."""
+    if sampler.calibration != "network":
+        raise NoLawError(
+            "the law of peer-to-peer learning with calibration='published' depends on the prior "
+            "alone, which is not known here; it is known for calibration='network'."
+        )
+    size, dim = s.shape
+    blocks = s.H.reshape(size, dim, size, dim)[range(size), :, range(size)]
+    beliefs = [(np.zeros_like(blocks), np.zeros(s.shape))]
+
+    def next_belief(k: int) -> tuple[np.ndarray, np.ndarray]:
+        c = size / sampler.updates if k <= sampler.updates else 0.0
+        precisions, shifts = (np.tensordot(s.W, part, 1) for part in beliefs[-1])
+        precisions, shifts = precisions + c * blocks, shifts + c * s.b.reshape(s.shape)  # (8)
+        if sampler.family == "mean-field":
+            means = np.linalg.solve(precisions, shifts[..., None])[..., 0]
+            precisions = precisions * np.eye(dim)
+            shifts = np.einsum("iab,ib->ia", precisions, means)
+        return precisions, shifts
+
+    def recursion(k: int) -> Recursion:
+        while len(beliefs) <= k:
+            beliefs.append(next_belief(len(beliefs)))
+        precisions, shifts = beliefs[k]
+        means = np.linalg.solve(precisions, shifts[..., None])[..., 0]
+        roots = np.linalg.inv(np.linalg.cholesky(precisions)).swapaxes(1, 2)
+        draw = scipy.linalg.block_diag(*roots)
+        noise = s.private_noise if sampler.noise == "private" else s.shared_noise
+        return Recursion(np.zeros_like(s.H), means.ravel(), draw @ noise)  # (8)
+
+    return Law(s.shape, recursion, varies=True)
 
 
 def _padded(offset: np.ndarray, kick: np.ndarray, rest: int) -> tuple[np.ndarray, np.ndarray]:

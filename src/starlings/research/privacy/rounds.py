@@ -19,6 +19,11 @@ for the gradient at x_i itself,
     GEXTRA     grad = (sum_j W_ij x_j + sqrt(2 eta) u_i + m_i - x_i') / eta,                (5)
                m_i = h sum over earlier rounds of (sum_j W_ij x_j - x_i)
     DIGing     grad = y_i at the start, then grad' = grad + y_i' - sum_j W_ij y_j           (6)
+
+Peer-to-peer learning sends precisions and shifts. With those of the mix, P and s, and those of the
+belief that takes up data next, P' and s' = P' m', with c = N / T,
+
+    Hess = (P' - P) / c,     grad = (s - P m') / c                                          (7)
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ from starlings.samplers import (
     GEXTRA,
     DIGing,
     MidpointADMMS,
+    PeerLearning,
 )
 from starlings.samplers.dadmms import coherent_noise
 from starlings.samplers.langevin import LangevinSampler
@@ -231,3 +237,22 @@ def _of_diging(heard: Heard) -> Slopes:
     _, mixed = _halves(heard.mixed)
     changes = np.concatenate([trackers[:1], trackers[1:] - mixed[:-1]])
     return Slopes(points, changes.cumsum(axis=0))  # (6)
+
+
+def of_beliefs(sampler: PeerLearning, heard: Heard, known: Known) -> tuple[Slopes, np.ndarray]:
+    """Gradients, and Hessians (round, dim, dim), of a site that sends full beliefs, eq. (7)."""
+    weight, updates = known.num_agents / sampler.updates, sampler.updates
+    mixed, shift = _precisions(heard.mixed[:updates])
+    own, own_shift = _precisions(heard.own[1 : updates + 1])
+    points = np.linalg.solve(own, own_shift[..., None])[..., 0]
+    gradients = (shift - np.einsum("rij,rj->ri", mixed, points)) / weight  # (7)
+    return Slopes(points, gradients), (own - mixed) / weight  # (7)
+
+
+def _precisions(messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The matrices and vectors of messages with an upper triangle before a vector."""
+    dim = round((np.sqrt(9 + 8 * messages.shape[1]) - 3) / 2)  # dim (dim + 1) / 2 + dim numbers
+    rows, columns = np.triu_indices(dim)
+    matrices = np.zeros((len(messages), dim, dim))
+    matrices[:, rows, columns] = matrices[:, columns, rows] = messages[:, :-dim]
+    return matrices, messages[:, -dim:]
