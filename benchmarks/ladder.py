@@ -155,7 +155,7 @@ def row(
     named = {k: np.concatenate([one[k].values for one in found]) for k in found[0].data_vars}
     effective = effective_draws(named)
     rounds = draws * cycle * CHAINS * BATCHES / effective
-    floats = sampler.card.floats(problem.dim)
+    floats = sampler.floats(problem.dim)
     mean_error, sd_error = errors(named, *exact)
     return Row(
         name,

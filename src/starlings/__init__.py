@@ -7,7 +7,8 @@ The public names, each loaded when it is first used, so that `import starlings` 
     to compare models     `loo`, `Loo`, `compare_loo`, `compare_models`, `site_log_likelihood`,
                           `Evidence`
     samplers              `DADMMS`, `CADMM`, `MidpointADMMS`, `Metropolis`, `DSGLD`, `DSGHMC`,
-                          `DULA`, `Decay`, `DPSGLD`, `AsyncDADMMS`
+                          `DULA`, `Decay`, `DPSGLD`, `AsyncDADMMS`, `GEXTRA`, `DIGing`,
+                          `PeerLearning`
     to tune by hand       `tune`, `Tuning`
     to go on without      `without` (absent sites)
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)

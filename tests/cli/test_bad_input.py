@@ -362,6 +362,8 @@ UNSTABLE = {
     "dsgld": st.DSGLD(step_size=1.0),
     "dsghmc": st.DSGHMC(step_size=10.0, friction=1.0),
     "dula": st.DULA(step_size=1.0, consensus_step=0.1),
+    "gextra": st.GEXTRA(step_size=1.0),
+    "diging": st.DIGing(step_size=1.0),
     "dula schedule": st.DULA(step_size=st.Decay(1.0), consensus_step=0.1),
 }
 

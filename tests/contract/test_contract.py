@@ -10,6 +10,7 @@ import starlings as st
 from starlings.samplers.dadmms import ADMM_NOISE_LAWS, OUTPUTS
 from starlings.samplers.metropolis import DECISIONS
 from starlings.samplers.names import BUILT_IN
+from starlings.samplers.peer_learning import CALIBRATIONS, FAMILIES
 from starlings.testing import RULES, SamplerContract, keys, rules, runs
 from starlings.testing.trial import Trial
 from tests.problems import irregular_graph, unequal_linear_problem
@@ -21,6 +22,9 @@ SETTINGS = {
     "dpsgld": {"step_size": 0.01, "clip": 1.0, "noise_multiplier": 20.0, "secret": bytes(32)},
     "dsghmc": {"step_size": 0.05, "friction": 4.0},
     "dula": {"step_size": 0.001, "consensus_step": 0.1},
+    "gextra": {"step_size": 0.01},
+    "diging": {"step_size": 0.01},
+    "peer-learning": {"updates": 2},
     "midpoint": {"rho": 2.0},
     "async-dadmms": {"rho": 2.0},
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
@@ -29,6 +33,8 @@ CHOICES = {
     "noise": ADMM_NOISE_LAWS,
     "output": OUTPUTS,
     "decision": DECISIONS,
+    "family": FAMILIES,
+    "calibration": CALIBRATIONS,
 }
 GRADIENT_NOISE = ("private", "coherent")
 LONG_RULES = (runs.draws_are_those_of_a_plain_loop, runs.draws_have_the_registered_law)
@@ -72,6 +78,9 @@ def is_typical(sampler):
     batched = getattr(sampler, "batch_size", None) is not None
     usual_output = getattr(sampler, "output", "half-noise") == "half-noise"
     noise = getattr(sampler, "noise", None)
+    if isinstance(sampler, st.PeerLearning):
+        is_full = sampler.family == "full"
+        return sampler.calibration == "network" and is_full == (noise == "private")
     return not (batched and noise == "coherent") and (usual_output or noise not in GRADIENT_NOISE)
 
 

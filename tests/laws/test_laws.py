@@ -47,6 +47,9 @@ SAMPLERS = {
     "dsghmc coherent": st.DSGHMC(step_size=0.1, friction=5.0, noise="coherent"),
     "dula private": st.DULA(step_size=st.Decay(0.004, 2.0, 0.3), consensus_step=0.1),
     "dula coherent": st.DULA(step_size=0.002, consensus_step=0.1, noise="coherent"),
+    "gextra private": st.GEXTRA(step_size=0.01, memory=0.3),
+    "diging private": st.DIGing(step_size=0.005),
+    "peer learning mean-field": st.PeerLearning(family="mean-field", updates=3),
 }
 
 QUICK_SAMPLERS = (
@@ -57,6 +60,8 @@ QUICK_SAMPLERS = (
     "dsgld private",
     "dsghmc coherent",
     "dula private",
+    "gextra private",
+    "diging private",
 )
 """Samplers that the quick suite simulates."""
 

@@ -36,6 +36,8 @@ def dadmms(rho, noise, output="iterate"):
         (RING5, st.DSGLD(step_size=0.1), "1.0526", "1.9896"),
         (RING5, st.DSGHMC(step_size=0.1, friction=7.0), "1.0039", "1.0908"),
         (RING5, st.DULA(step_size=0.02, consensus_step=0.2), "1.0526", "2.1200"),
+        (RING5, st.GEXTRA(step_size=0.1), "1.0526", "2.4032"),
+        (RING5, st.DIGing(step_size=0.1), "1.0526", "2.0359"),
     ],
 )
 def test_homogeneous_golden_numbers(network, sampler, average, agent):
@@ -141,6 +143,28 @@ def test_cadmm_converges_to_the_mode_without_spread():
     np.testing.assert_array_equal(moments.covariance, 0.0)
 
 
+@pytest.mark.parametrize("sampler", [st.GEXTRA(0.005), st.GEXTRA(0.005, 0.1), st.DIGing(0.005)])
+def test_agents_with_unequal_data_have_the_posterior_mean(sampler):
+    """Which the agents of D-SGLD with the same step have not."""
+    problem = paper_problem(5)
+    mean, covariance = problem.exact_posterior()
+    sd = np.sqrt(np.trace(covariance))
+    moments = law(problem, RING5, sampler).stationary()
+    assert np.abs(moments.mean - mean).max() < 1e-11 * sd
+    pulled = law(problem, RING5, st.DSGLD(0.005)).stationary()
+    assert np.abs(pulled.mean - mean).max() > 0.01 * sd
+
+
+@pytest.mark.parametrize("updates", [1, 5])
+def test_beliefs_become_the_posterior_where_every_row_counts_once(updates):
+    problem = paper_problem(5)
+    mean, covariance = problem.exact_posterior()
+    *_, last = law(problem, RING5, st.PeerLearning(updates=updates)).moments(150)
+    for agent in range(5):
+        np.testing.assert_allclose(last.agent(agent)[0], mean, rtol=1e-10)
+        np.testing.assert_allclose(last.agent(agent)[1], covariance, rtol=1e-10)
+
+
 def test_velocities_start_from_the_standard_normal_and_duals_at_zero():
     """The first round of D-SGHMC and of D-ADMMS from x_i ~ N(0, I), written out."""
     network, m = st.Network.path(3), np.array([1.0, 2.0, 4.0])
@@ -176,6 +200,8 @@ def test_moments_converge_to_the_stationary_law():
 def test_laws_refuse_what_they_do_not_cover():
     with pytest.raises(ValueError, match="full gradients only"):
         law(paper_problem(5), RING5, st.DSGLD(step_size=0.01, batch_size=4))
+    with pytest.raises(st.NoLawError, match="depends on the prior"):
+        law(paper_problem(5), RING5, st.PeerLearning(calibration="published"))
     decaying = st.DULA(step_size=st.Decay(0.001, 1.0, 0.5), consensus_step=0.1)
     exact = law(paper_problem(5), RING5, decaying)
     with pytest.raises(ValueError, match="no stationary law"):

@@ -21,6 +21,9 @@ SAMPLERS = {
     "D-SGLD": st.DSGLD(step_size=1e-3),
     "D-SGHMC": st.DSGHMC(step_size=0.01, friction=1.0),
     "D-ULA": st.DULA(1e-3, 0.1),
+    "GEXTRA": st.GEXTRA(step_size=1e-3),
+    "DIGing": st.DIGing(step_size=1e-3),
+    "peer learning": st.PeerLearning(),
     "DP-SGLD": st.DPSGLD(1e-4, clip=1.0, noise_multiplier=1.0, secret=bytes(32)),
 }
 QUICK = ("D-SGHMC",)

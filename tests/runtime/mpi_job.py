@@ -39,10 +39,17 @@ SAMPLERS = {
     "dsghmc": st.DSGHMC(step_size=0.01, friction=7.0, batch_size=2),
     "dula": st.DULA(step_size=0.002, consensus_step=0.05),
 }
+FIELD = {
+    "gextra": (st.GEXTRA(step_size=0.002, batch_size=2), "ring"),
+    "diging": (st.DIGing(step_size=0.001), "power-law"),
+    "peer learning": (st.PeerLearning(updates=3), "star"),
+}
+"""Samplers of the field, each tried on one graph."""
 OTHERS = {
     "midpoint": st.MidpointADMMS(rho=2.0),
     "metropolis": st.Metropolis(0.3, flood_rounds=AGENTS, decision="sum"),
 }
+EVERY = {**SAMPLERS, **OTHERS, **{name: sampler for name, (sampler, _) in FIELD.items()}}
 CASES = {
     "all": [("linear", sampler, graph) for sampler in SAMPLERS for graph in GRAPHS],
     "each": [
@@ -54,6 +61,7 @@ CASES = {
     ],
     "one": [("linear", "paper", "power-law")],
     "others": [("linear", "midpoint", "ring"), ("linear", "metropolis", "ring")],
+    "field": [("linear", sampler, graph) for sampler, (_, graph) in FIELD.items()],
     "callback": [("linear", "dadmms", "star"), ("linear", "dsgld", "power-law")],
 }
 LENGTHS = {"draws": 20, "thin": 10, "burn_in": 0, "chains": 2, "seed": 7}
@@ -76,7 +84,7 @@ def draws_of(problem: st.Problem, network: st.Network, sampler: str) -> st.Resul
     how = {"progress": False, "check": False}
     if sampler in OTHERS:
         how |= {"precision": "float32", "initial": np.full(3, 0.5)}
-    return st.sample(problem, network, {**SAMPLERS, **OTHERS}[sampler], **LENGTHS, **how)
+    return st.sample(problem, network, EVERY[sampler], **LENGTHS, **how)
 
 
 def compare(cluster: Cluster, what: str, output: Path) -> None:

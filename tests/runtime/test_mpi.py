@@ -34,6 +34,7 @@ def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
         pytest.param(2, "each", marks=pytest.mark.slow),
         pytest.param(2, "all", marks=pytest.mark.slow),
         pytest.param(3, "others", marks=pytest.mark.slow),
+        pytest.param(3, "field", marks=pytest.mark.slow),
         pytest.param(4, "some", marks=pytest.mark.slow),
         pytest.param(8, "one", marks=pytest.mark.slow),
     ],

@@ -74,8 +74,10 @@ def test_rows_are_drawn_anew_for_every_round_and_agent(counts):
         lambda batch: st.DSGLD(1e-3, batch_size=batch),
         lambda batch: st.DSGHMC(1e-2, friction=3.0, batch_size=batch),
         lambda batch: st.DULA(1e-3, consensus_step=0.1, batch_size=batch),
+        lambda batch: st.GEXTRA(1e-3, batch_size=batch),
+        lambda batch: st.DIGing(1e-3, batch_size=batch),
     ],
-    ids=["dsgld", "dsghmc", "dula"],
+    ids=["dsgld", "dsghmc", "dula", "gextra", "diging"],
 )
 def test_samplers_use_the_minibatch(make):
     """A site whose rows are alike has one gradient for all batches, and others have not."""

@@ -235,6 +235,7 @@ def _print_card(name: str, sampler: type[Sampler]) -> None:
         "settings": "\n".join(settings) or "none",
         "tuning": tuning,
         "reference": card.reference,
+        "public code": card.public_code or "nothing known",
     }.items():
         table.add_row(heading, cell)
     _print(table)

@@ -12,12 +12,15 @@ from starlings.samplers.base import (
 )
 from starlings.samplers.cadmm import CADMM
 from starlings.samplers.dadmms import DADMMS
+from starlings.samplers.diging import DIGing
 from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
+from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
+from starlings.samplers.peer_learning import PeerLearning
 
 __all__ = [
     "CADMM",
@@ -26,12 +29,15 @@ __all__ = [
     "DSGHMC",
     "DSGLD",
     "DULA",
+    "GEXTRA",
     "AsyncDADMMS",
     "Card",
+    "DIGing",
     "Decay",
     "Info",
     "Metropolis",
     "MidpointADMMS",
+    "PeerLearning",
     "PilotLength",
     "PositionState",
     "Sampler",

@@ -57,6 +57,12 @@ class Card:
     """The publication."""
     floats_besides: int = 0
     """Further numbers sent to each neighbour in each round, whatever the number of parameters."""
+    floats_per_pair: int = 0
+    """Further numbers for each pair of parameters, a parameter with itself included: 1 for the
+    upper triangle of a matrix."""
+
+    public_code: str = ""
+    """What published code for it does instead of its equations; empty if nothing is known."""
 
     masked_as: str | None = None
     """What it reads of its inbox, if that can be masked: "sum" or "mix". None if it reads more of
@@ -64,14 +70,18 @@ class Card:
 
     def floats(self, dim: int) -> int:
         """Numbers in one message about `dim` parameters."""
-        return self.floats_per_parameter * dim + self.floats_besides
+        pairs = dim * (dim + 1) // 2
+        return self.floats_per_parameter * dim + self.floats_per_pair * pairs + self.floats_besides
 
     @property
     def size(self) -> str:
         """The size of a message in words."""
-        if self.floats_per_parameter == 0:
-            return str(self.floats_besides)
-        return f"{self.floats_per_parameter} per parameter"
+        parts = {
+            " per parameter": self.floats_per_parameter,
+            " per pair of parameters": self.floats_per_pair,
+            "": self.floats_besides,
+        }
+        return ", ".join(f"{count}{what}" for what, count in parts.items() if count)
 
 
 class PilotLength(NamedTuple):
@@ -162,6 +172,10 @@ class Sampler(abc.ABC):
     def prepare(self, agent: Agent) -> Agent:
         """The agent, with what is the same in all rounds computed; called once before a run."""
         return agent
+
+    def floats(self, dim: int) -> int:
+        """Numbers in one message about `dim` parameters; those of the card by default."""
+        return self.card.floats(dim)
 
     def message(self, state: Any) -> Float[Array, "*slots floats"]:
         """All that ever leaves an agent: one flat vector of floats; by default its position.

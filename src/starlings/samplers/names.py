@@ -29,9 +29,12 @@ from starlings.samplers import (
     DSGHMC,
     DSGLD,
     DULA,
+    GEXTRA,
     AsyncDADMMS,
+    DIGing,
     Metropolis,
     MidpointADMMS,
+    PeerLearning,
     Sampler,
 )
 from starlings.samplers.base import Card
@@ -45,6 +48,9 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "dpsgld": DPSGLD,
     "dsghmc": DSGHMC,
     "dula": DULA,
+    "gextra": GEXTRA,
+    "diging": DIGing,
+    "peer-learning": PeerLearning,
     "midpoint": MidpointADMMS,
     "async-dadmms": AsyncDADMMS,
     "metropolis": Metropolis,

@@ -106,7 +106,7 @@ def _draws(
 
 def _message_bytes(request: Request, setup: Setup) -> int:
     """The size of what an agent sends to one neighbour in one round, for one of the chains."""
-    floats = setup.sampler.card.floats(setup.problem.dim)
+    floats = setup.sampler.floats(setup.problem.dim)
     if request.network.secrecy is None:
         return floats * np.dtype(request.precision).itemsize
     return math.ceil(WORD_BYTES * words_of(floats * setup.chains) / setup.chains)
@@ -151,7 +151,7 @@ def _attributes(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
     rounds = 0 if made == 0 else int(run.schedule.round_of(made - 1))
     _, sizes = run.traffic.until(np.arange(max(made, 1))[-1:])
     sent = [part for part in (None if tuning is None else tuning.sent, stein) if part is not None]
-    exchanged = run.chains * rounds * setup.sampler.card.floats(setup.problem.dim)
+    exchanged = run.chains * rounds * setup.sampler.floats(setup.problem.dim)
     kinds = Counter[str]()
     for part in sent:
         kinds.update(part.kinds)

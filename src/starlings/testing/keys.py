@@ -87,7 +87,7 @@ def _check_by_jax(trial: Trial, sampler: Sampler) -> None:
 def _single(trial: Trial, sampler: Sampler, number: int) -> tuple:
     """One agent, its position, and an inbox of zeros."""
     agent = jax.tree.map(lambda array: array[number], trial.agents(sampler))
-    nothing = jnp.zeros(sampler.card.floats(trial.problem.dim))
+    nothing = jnp.zeros(sampler.floats(trial.problem.dim))
     each, arrived = jnp.zeros((agent.slots, len(nothing))), jnp.zeros(agent.slots, bool)
     inbox = Inbox(sum=nothing, mix=nothing, max=nothing, each=each, arrived=arrived)
     return agent, jnp.zeros(trial.problem.dim), inbox

@@ -160,12 +160,12 @@ def _described(array: Any) -> str:
 
 
 def message_has_the_size_on_the_card(trial: Trial, sampler: Sampler) -> None:
-    """A message is one flat vector of floats, as many as the card says, or one a neighbour."""
+    """A message is one flat vector of floats, as many as `floats` says, or one a neighbour."""
     with jax.enable_x64(True):
         agents, keys = trial.agents(sampler), trial.keys()
         states = first_states(sampler, agents, trial.positions(sampler)[0], keys)
         message = sampler.message(jax.tree.map(lambda array: array[0], states))
-    floats = sampler.card.floats(trial.problem.dim)
+    floats = sampler.floats(trial.problem.dim)
     slots = agents.slots if sampler.reads_each and message.ndim == 2 else None
     shape = (floats,) if slots is None else (slots, floats)
     is_right = message.shape == shape and message.dtype == np.float64

@@ -16,20 +16,34 @@ The gradient-based samplers, with u = w (private noise) or u = 1 w / sqrt(N) wit
     D-SGHMC    v' = (1 - eta gamma) v - eta H x + eta b + sqrt(2 gamma eta) u,             (4)
                x' = W x + eta v',          v ~ N(0, I) at the start
     D-ULA      x' = (I - zeta_k L - alpha_k N H) x + alpha_k N b + sqrt(2 alpha_k N) u     (5)
+    GEXTRA     x' = W x - eta (H x - b) + sqrt(2 eta) u + m,    m' = m + h (W - I) x,      (6)
+               with m = U q
+    DIGing     x' = W x - eta y + sqrt(2 eta) u,    y' = W y + H (x' - x),                 (7)
+               with y = H x - b + U q and so U q' = (W - I) (H x - b) + W U q
+
+Peer-to-peer learning, with beliefs of precision P_i and mean m_i, and nothing before round 1:
+
+    P_i' = sum_j W_ij P_j + c H_i,     P_i' m_i' = sum_j W_ij P_j m_j + c b_i,             (8)
+    x_i' = m_i' + P_i'^-1/2 w,         c = N / T in the first T rounds, and then 0
 """
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 
+from starlings.errors import NoLawError
 from starlings.samplers import (
     CADMM,
     DADMMS,
     DSGHMC,
     DSGLD,
     DULA,
+    GEXTRA,
     AsyncDADMMS,
+    DIGing,
     MidpointADMMS,
+    PeerLearning,
 )
 from starlings.samplers.langevin import LangevinSampler
 from starlings.theory.laws import Stacked, register_law
@@ -38,6 +52,12 @@ from starlings.theory.recursions import Law, Recursion
 CONNECTED = 1e-9
 """Eigenvalues of L below this share of the largest, or below this number if that is under 1, are
 rounding errors of zero."""
+
+
+def _apart(s: Stacked) -> np.ndarray:
+    """U, an orthonormal basis of the range of L, which is that of I - W: what agents differ by."""
+    values, vectors = np.linalg.eigh(s.laplacian)
+    return s.lift(vectors[:, values > CONNECTED * max(1.0, values[-1])])
 
 
 def _admm_law(
@@ -52,8 +72,7 @@ def _admm_law(
     `noise` is a factor of the covariance of n, `readout` of that of the noise which only the
     recorded draws have.
     """
-    values, vectors = np.linalg.eigh(s.laplacian)
-    U = s.lift(vectors[:, values > CONNECTED * max(1.0, values[-1])])
+    U = _apart(s)
     L, D = s.lift(s.laplacian), s.lift(np.diag(s.degrees))
     solve = np.linalg.inv(s.H + 2 * rho * D)
     Lplus = 2 * D - L
@@ -160,6 +179,73 @@ def _dula_law(s: Stacked, sampler: DULA) -> Law:
 
     varies = steps(1) != steps(2)
     return Law(s.shape, recursion, varies=varies, mean_only=_minibatches(sampler))
+
+
+@register_law(GEXTRA)
+def _gextra_law(s: Stacked, sampler: GEXTRA) -> Law:
+    """Eq. (6)."""
+    eta, h = float(sampler.step_size), float(sampler.memory)
+    U, W = _apart(s), s.lift(s.W)
+    pull = h * U.T @ (W - np.eye(len(s.b)))
+    transition = np.block([[W - eta * s.H, U], [pull, np.eye(U.shape[1])]])  # (6)
+    kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
+    step = Recursion(transition, *_padded(eta * s.b, kick, U.shape[1]))
+    return Law.constant(s.shape, step, mean_only=_minibatches(sampler))
+
+
+@register_law(DIGing)
+def _diging_law(s: Stacked, sampler: DIGing) -> Law:
+    """Eq. (7)."""
+    eta = float(sampler.step_size)
+    U, W = _apart(s), s.lift(s.W)
+    pull = U.T @ (W - np.eye(len(s.b)))
+    transition = np.block([[W - eta * s.H, -eta * U], [pull @ s.H, U.T @ W @ U]])  # (7)
+    kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
+    offset, kick = _padded(eta * s.b, kick, U.shape[1])
+    offset[len(s.b) :] = -pull @ s.b  # (7)
+    return Law.constant(
+        s.shape, Recursion(transition, offset, kick), mean_only=_minibatches(sampler)
+    )
+
+
+@register_law(PeerLearning)
+def _peer_learning_law(s: Stacked, sampler: PeerLearning) -> Law:
+    """Eq. (8); mean-field beliefs keep the diagonal of P_i', with the mean m_i'."""
+    if sampler.calibration != "network":
+        raise NoLawError(
+            "the law of peer-to-peer learning with calibration='published' depends on the prior "
+            "alone, which is not known here; it is known for calibration='network'."
+        )
+    size, dim = s.shape
+    blocks = s.H.reshape(size, dim, size, dim)[range(size), :, range(size)]
+    beliefs = [(np.zeros_like(blocks), np.zeros(s.shape))]
+
+    def next_belief(k: int) -> tuple[np.ndarray, np.ndarray]:
+        c = size / sampler.updates if k <= sampler.updates else 0.0
+        precisions, shifts = (np.tensordot(s.W, part, 1) for part in beliefs[-1])
+        precisions, shifts = precisions + c * blocks, shifts + c * s.b.reshape(s.shape)  # (8)
+        if sampler.family == "mean-field":
+            means = np.linalg.solve(precisions, shifts[..., None])[..., 0]
+            precisions = precisions * np.eye(dim)
+            shifts = np.einsum("iab,ib->ia", precisions, means)
+        return precisions, shifts
+
+    def recursion(k: int) -> Recursion:
+        while len(beliefs) <= k:
+            beliefs.append(next_belief(len(beliefs)))
+        precisions, shifts = beliefs[k]
+        means = np.linalg.solve(precisions, shifts[..., None])[..., 0]
+        roots = np.linalg.inv(np.linalg.cholesky(precisions)).swapaxes(1, 2)
+        draw = scipy.linalg.block_diag(*roots)
+        noise = s.private_noise if sampler.noise == "private" else s.shared_noise
+        return Recursion(np.zeros_like(s.H), means.ravel(), draw @ noise)  # (8)
+
+    return Law(s.shape, recursion, varies=True)
+
+
+def _padded(offset: np.ndarray, kick: np.ndarray, rest: int) -> tuple[np.ndarray, np.ndarray]:
+    """An offset and noise of the positions, with zeros for the `rest` of the state."""
+    return np.pad(offset, (0, rest)), np.pad(kick, ((0, rest), (0, 0)))
 
 
 def _unit_noise(s: Stacked, sampler: LangevinSampler) -> np.ndarray:

@@ -173,7 +173,7 @@ def _pilot_draws(
     schedule = pilot_schedule(sampler, length)
     agents = tuning.problem(problem).agents(network)
     start = jax.numpy.asarray(np.zeros((chains, len(network.local), problem.dim)))
-    rounds, floats = schedule.num_rounds, sampler.card.floats(problem.dim)
+    rounds, floats = schedule.num_rounds, sampler.floats(problem.dim)
     gossip.count(rounds, rounds * gossip.links * chains, floats)  # of a pilot that fails, too
     gossip.ledger.note(MESSAGES, rounds * chains * floats)
     with watch(f"tuning, pilot run {tuning.pilots + 1}", schedule.num_rounds) as report:

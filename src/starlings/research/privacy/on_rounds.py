@@ -13,6 +13,7 @@ from starlings.problem import Problem
 from starlings.random.addresses import Round
 from starlings.research.privacy import equations
 from starlings.research.privacy.rounds import Heard, Known, by_round, noise_of, slopes
+from starlings.research.privacy.rounds import of_beliefs as beliefs_taken_apart
 from starlings.research.privacy.runs import (
     EVERY_ROUND,
     SEED,
@@ -24,7 +25,7 @@ from starlings.research.privacy.runs import (
 )
 from starlings.research.privacy.trial import OTHER_ROWS, Study, prior_part
 from starlings.results.result import Result
-from starlings.samplers import DADMMS, DSGLD, Metropolis, Sampler
+from starlings.samplers import DADMMS, DSGLD, Metropolis, PeerLearning, Sampler
 from starlings.sampling import sample
 
 ROUNDS = 200
@@ -71,6 +72,20 @@ def of_masked_result(sampler: Sampler, study: Study) -> Found:
     network = Network.ring(3).matched_to(problem.sites)
     how = {**EVERY_ROUND, "draws": ROUNDS, "privacy": "totals"}
     return of_result(sample(problem, network, sampler, **how), problem, network, sampler)
+
+
+def of_beliefs(sampler: PeerLearning, num_rows: int) -> Found:
+    """Rows from beliefs: gradients and Hessians at the modes, and then rows."""
+    run = Run.on_path(sampler, num_rows, sampler.updates + 1)
+    heard, known = Heard.of(run.messages, run.network, SITE), Known.of(run.network, SITE)
+    found, hessians = beliefs_taken_apart(sampler, heard, known)
+    prior = prior_part(run.problem, found.points)
+    received = [
+        equations.of_gradients(found.points, found.gradients - prior.gradient),
+        equations.of_hessians(found.points, hessians - prior.hessian),
+    ]
+    rows = rows_found(run.problem, [SITE], received)
+    return rows._replace(gradient_error=run.gradient_error(found, SITE))
 
 
 def of_curvature_noise(sampler: DADMMS, num_rows: int) -> Found:

@@ -16,6 +16,14 @@ for the gradient at x_i itself,
                v_i' = (x_i' - sum_j W_ij x_j) / eta
     D-ULA      grad = (x_i - zeta (d_i x_i - sum_j x_j) + sqrt(2 alpha N) u_i - x_i')       (4)
                       / (alpha N)
+    GEXTRA     grad = (sum_j W_ij x_j + sqrt(2 eta) u_i + m_i - x_i') / eta,                (5)
+               m_i = h sum over earlier rounds of (sum_j W_ij x_j - x_i)
+    DIGing     grad = y_i at the start, then grad' = grad + y_i' - sum_j W_ij y_j           (6)
+
+Peer-to-peer learning sends precisions and shifts. With those of the mix, P and s, and those of the
+belief that takes up data next, P' and s' = P' m', with c = N / T,
+
+    Hess = (P' - P) / c,     grad = (s - P m') / c                                          (7)
 """
 
 from __future__ import annotations
@@ -30,7 +38,18 @@ import numpy as np
 
 from starlings.network import Network
 from starlings.random.addresses import Round, chain_keys
-from starlings.samplers import CADMM, DADMMS, DPSGLD, DSGHMC, DSGLD, DULA, MidpointADMMS
+from starlings.samplers import (
+    CADMM,
+    DADMMS,
+    DPSGLD,
+    DSGHMC,
+    DSGLD,
+    DULA,
+    GEXTRA,
+    DIGing,
+    MidpointADMMS,
+    PeerLearning,
+)
 from starlings.samplers.dadmms import coherent_noise
 from starlings.samplers.langevin import LangevinSampler
 
@@ -145,6 +164,10 @@ def slopes(sampler: Any, heard: Heard, known: Known, noise: Any) -> Slopes:
         return _of_sghmc(sampler, heard, noise)
     if isinstance(sampler, DULA):
         return _of_ula(sampler, heard, known, noise)
+    if isinstance(sampler, GEXTRA):
+        return _of_gextra(sampler, heard, noise)
+    if isinstance(sampler, DIGing):
+        return _of_diging(heard)
     return _of_sgld(sampler, heard, noise)
 
 
@@ -171,7 +194,7 @@ def of_proximal_steps(
     return Slopes(points, around - dual - noise - 2 * rho * degree * points)  # (1)
 
 
-def _of_sgld(sampler: DSGLD | DPSGLD, heard: Heard, noise: Any) -> Slopes:
+def _of_sgld(sampler: DSGLD | DPSGLD | GEXTRA, heard: Heard, noise: Any) -> Slopes:
     eta = sampler.step_size
     return Slopes(
         heard.own[:-1],
@@ -198,3 +221,38 @@ def _of_ula(sampler: DULA, heard: Heard, known: Known, noise: Any) -> Slopes:
     apart = known.degree * x - heard.received[:-1]
     kick = np.sqrt(2 * alpha * n) * noise
     return Slopes(x, (x - zeta * apart + kick - heard.own[1:]) / (alpha * n))  # (4)
+
+
+def _of_gextra(sampler: GEXTRA, heard: Heard, noise: Any) -> Slopes:
+    """Eq. (5)."""
+    changes = sampler.memory * (heard.mixed - heard.own)
+    memory = np.concatenate([np.zeros_like(changes[:1]), changes.cumsum(axis=0)[:-2]])
+    plain = _of_sgld(sampler, heard, noise)
+    return plain._replace(gradients=plain.gradients + memory / sampler.step_size)  # (5)
+
+
+def _of_diging(heard: Heard) -> Slopes:
+    """Eq. (6)."""
+    points, trackers = _halves(heard.own)
+    _, mixed = _halves(heard.mixed)
+    changes = np.concatenate([trackers[:1], trackers[1:] - mixed[:-1]])
+    return Slopes(points, changes.cumsum(axis=0))  # (6)
+
+
+def of_beliefs(sampler: PeerLearning, heard: Heard, known: Known) -> tuple[Slopes, np.ndarray]:
+    """Gradients, and Hessians (round, dim, dim), of a site that sends full beliefs, eq. (7)."""
+    weight, updates = known.num_agents / sampler.updates, sampler.updates
+    mixed, shift = _precisions(heard.mixed[:updates])
+    own, own_shift = _precisions(heard.own[1 : updates + 1])
+    points = np.linalg.solve(own, own_shift[..., None])[..., 0]
+    gradients = (shift - np.einsum("rij,rj->ri", mixed, points)) / weight  # (7)
+    return Slopes(points, gradients), (own - mixed) / weight  # (7)
+
+
+def _precisions(messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The matrices and vectors of messages with an upper triangle before a vector."""
+    dim = round((np.sqrt(9 + 8 * messages.shape[1]) - 3) / 2)  # dim (dim + 1) / 2 + dim numbers
+    rows, columns = np.triu_indices(dim)
+    matrices = np.zeros((len(messages), dim, dim))
+    matrices[:, rows, columns] = matrices[:, columns, rows] = messages[:, :-dim]
+    return matrices, messages[:, -dim:]

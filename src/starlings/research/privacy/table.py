@@ -19,7 +19,10 @@ from starlings.samplers import (
     DSGHMC,
     DSGLD,
     DULA,
+    GEXTRA,
+    DIGing,
     MidpointADMMS,
+    PeerLearning,
     Sampler,
 )
 
@@ -81,6 +84,10 @@ def _on_samplers() -> Iterable[Attack]:
     yield positions("D-SGLD", DSGLD(0.01))
     yield positions("D-SGHMC", DSGHMC(0.05, 1.0))
     yield positions("D-ULA", DULA(0.005, 0.2))
+    yield positions("Generalized EXTRA-SGLD", GEXTRA(0.01))
+    yield positions("DIGing-SGLD", DIGing(0.01))
+    run = partial(on_rounds.of_beliefs, PeerLearning(updates=3), ROWS)
+    yield Attack(part, "Peer-to-peer learning", "beliefs", "gradients, Hessians, rows", run)
     run = partial(on_rounds.of_minibatches, ROWS, 1)
     has = "positions; noise and batches from the seed"
     yield Attack(part, "D-SGLD, batches of one row", has, "the row of every batch", run)
