@@ -6,6 +6,7 @@
     sites.py          study init, site request, provision, check, approve, audit
     joining.py        join, relay, rehearse
     views.py          status, dashboard
+    flare.py          flare export, flare accept, flare allow, flare simulate
     research.py       demo, accuracy, paper
 
 Importing a module of commands registers them, in the order in which `starlings --help` lists them.
@@ -17,7 +18,8 @@ from starlings.cli import checking  # isort: skip
 from starlings.cli import sites  # isort: skip
 from starlings.cli import joining  # isort: skip
 from starlings.cli import views  # isort: skip
+from starlings.cli import flare  # isort: skip
 from starlings.cli import research  # isort: skip
 from starlings.cli.application import app, run
 
-__all__ = ["app", "checking", "joining", "research", "run", "sampling", "sites", "views"]
+__all__ = ["app", "checking", "flare", "joining", "research", "run", "sampling", "sites", "views"]

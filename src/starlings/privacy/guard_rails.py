@@ -76,6 +76,11 @@ class GuardRails:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise PrivacyError(f"the guard rails in {path} cannot be read: {error}.") from None
+        return cls.of_table(path, table)
+
+    @classmethod
+    def of_table(cls, path: Path, table: Mapping[str, Any]) -> GuardRails:
+        """The limits in a table that was read from a file; see `read`."""
         known = {field.name: type(field.default) for field in fields(cls)}
         for name, value in table.items():
             if name not in known:

@@ -22,6 +22,7 @@ from typing import Any
 
 from starlings.errors import SiteError
 from starlings.network import Network
+from starlings.network.communicator import Communicator
 from starlings.privacy.guard_rails import GuardRails
 from starlings.privacy.keys import KEY_BYTES, SiteKeys
 from starlings.privacy.secrecy import Secrecy
@@ -84,7 +85,7 @@ def agree(
     public = mask_key.public_key().public_bytes_raw()
     statement = communicator.remembered(lambda: _statement(kit, approval, secret, public))
     documents = communicator.everybody(statement)
-    began = _remembered_time(communicator)
+    began = remembered_time(communicator)
     found = {
         site: _checked(document, kit, site, began)
         for site, document in zip(network.names, documents, strict=True)
@@ -95,7 +96,7 @@ def agree(
             raise SiteError(f"{site!r} did not reveal the secret that it had committed itself to.")
     session = hashlib.sha256(b"".join(reveals)).digest()  # (3)
     keys = {site: bytes.fromhex(table["mask_key"]) for site, table in found.items()}
-    _check_mask_keys(mask_key, keys)
+    check_mask_keys(mask_key, keys)
     own_keys = {kit.site: SiteKeys(kit.site, mask_key, keys, session)}
     secrecy = Secrecy(own_keys, rails.fewest_neighbours)
     return Agreement(int.from_bytes(session[:SEED_BYTES], "little"), secrecy)
@@ -115,7 +116,7 @@ def _statement(kit: Kit, approval: bytes, secret: bytes, mask_key: bytes) -> byt
     return values.encoded((approval, sign(content, kit.key)))
 
 
-def _remembered_time(communicator: PeersCommunicator) -> datetime:
+def remembered_time(communicator: Communicator) -> datetime:
     """When all sites were there first: approvals have to be valid then, and not at each restart.
 
     Links show certificates that are valid now.
@@ -160,7 +161,7 @@ def _check_hexadecimal(found: Mapping[str, Any], where: str) -> None:
             raise damaged(where, f"`{name}` must be {KEY_BYTES} bytes in hexadecimal digits")
 
 
-def _check_mask_keys(own: Any, keys: Mapping[str, bytes]) -> None:
+def check_mask_keys(own: Any, keys: Mapping[str, bytes]) -> None:
     """Refuse the key of a site with which every secret would be zero."""
     public = primitives("asymmetric.x25519").X25519PublicKey
     for site, key in keys.items():

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from starlings.errors import PrivacyError, SiteError, UnfinishedNeighbourWarning
+from starlings.errors import SiteError, UnfinishedNeighbourWarning
 from starlings.network import Network
 from starlings.network.budget import Budget
 from starlings.privacy.guard_rails import GuardRails
@@ -44,7 +44,7 @@ from starlings.sites.endings import ended_by_signals, ended_by_time, first_start
 from starlings.sites.keys import key_hash, private_folder, write_private
 from starlings.sites.kit import Kit
 from starlings.sites.same_run import OwnOutput, check_unchanged
-from starlings.sites.site_data import SiteData
+from starlings.sites.site_data import SiteData, refused_moments
 from starlings.sites.status import StatusFile
 from starlings.sites.transcript import Transcript
 from starlings.study.study import Study
@@ -98,7 +98,7 @@ class Site:
         manifest = kit.manifest
         rows = SiteData.open(data, kit.site, list(manifest.content["columns"]))
         study = kit.study(rows)
-        problem = study.make_problem([kit.site], _refused).part_of(manifest.sites)
+        problem = study.make_problem([kit.site], refused_moments).part_of(manifest.sites)
         rails = manifest.limits.with_those_of(GuardRails.of_this_machine())
         if manifest.content["privacy"] == "none":
             rails.check_masks()
@@ -273,13 +273,6 @@ def _approval(kit: Kit) -> bytes:
             f"run `starlings approve {kit.path}` again."
         )
     return approval
-
-
-def _refused(moments: Any) -> Any:
-    raise PrivacyError(
-        "`standardise` needs the means of all sites, which would leave them: standardise the "
-        "columns beforehand, with numbers that all sites may know."
-    )
 
 
 def address(text: str) -> tuple[str, int]:

@@ -10,13 +10,13 @@ import jax
 import numpy as np
 
 from starlings.errors import SiteError
+from starlings.network.communicator import Communicator
 from starlings.problem import Problem
-from starlings.runtime.peers.communicator import PeersCommunicator
 from starlings.sites.keys import write_private
 from starlings.sites.manifest import versions
 
 
-def check_unchanged(problem: Problem, communicator: PeersCommunicator) -> None:
+def check_unchanged(problem: Problem, communicator: Communicator) -> None:
     """Refuse to go on with other rows or packages than before a restart.
 
     This is on disk before anything is sent, so that no mask hides two different numbers, also where

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from starlings.errors import SiteError, nearest
+from starlings.errors import PrivacyError, SiteError, nearest
 from starlings.study.sections import read_sections
 from starlings.study.sources import Survey
 from starlings.study.tables import find_rows, is_table, number_of_rows, numeric_columns, read_rows
@@ -76,3 +77,11 @@ class SiteData:
     def place(self, site: str, row: int) -> str:
         """The line and the file of a row."""
         return f"{find_rows(self.path, np.array([row])).as_text()[0]} of {self.path}"
+
+
+def refused_moments(moments: Any) -> Any:
+    """Refuse to tell other sites the moments of columns, which `standardise` asks for."""
+    raise PrivacyError(
+        "`standardise` needs the means of all sites, which would leave them: standardise the "
+        "columns beforehand, with numbers that all sites may know."
+    )

@@ -94,7 +94,7 @@ class Trial:
             _direct(sections["direct"], contacts),
             _columns(sections["columns"], [*study.model.covariates, study.model.outcome]),
             _limits(sections["limits"]),
-            _code(study),
+            code_of(study),
         )
         trial._check()
         return trial
@@ -120,32 +120,40 @@ class Trial:
                 f"{self.path} needs either [relay] with `urls`, or [direct] with the address of "
                 "every site, and not both."
             )
-        self._check_method()
+        check_method(self.study, self.privacy)
         edges_of(self.study, self.sites)
 
-    def _check_method(self) -> None:
-        run, sampler = self.study.run.options, self.study.make_sampler()
-        method = str(run.get("method", "auto"))
-        try:
-            check_choice(PRIVACY, privacy=self.privacy)
-            choice_of(sampler, method, str(run.get("exactness", "auto")), False)
-        except ValueError as error:
-            raise SiteError(f"{self.path}: [run] {error}") from None
-        if self.privacy == "totals":
-            self._check_masks(sampler, method)
 
-    def _check_masks(self, sampler: Sampler | type[Sampler] | None, method: str) -> None:
-        if self.study.model.standardise:
-            raise SiteError(
-                f"{self.path}: `standardise` tells all sites the sums of each covariate at every "
-                'site, which privacy = "totals" does not allow. Agree on means and standard '
-                "deviations, and let every site standardise its columns beforehand."
-            )
-        if method in UNMASKED or (sampler is not None and sampler.card.masked_as is None):
-            raise SiteError(
-                f'{self.path}: this method reads more than totals, which privacy = "totals" does '
-                'not allow. Choose another one, such as method = "hmc".'
-            )
+def check_method(study: Study, privacy: str) -> None:
+    """Refuse a method that does not exist, or whose messages cannot be masked although they are to.
+
+    Args:
+        study: the study; its rows are not read.
+        privacy: what its [run] says, or what holds where it says nothing.
+    """
+    run, sampler = study.run.options, study.make_sampler()
+    method = str(run.get("method", "auto"))
+    try:
+        check_choice(PRIVACY, privacy=privacy)
+        choice_of(sampler, method, str(run.get("exactness", "auto")), False)
+    except ValueError as error:
+        raise SiteError(f"{study.path}: [run] {error}") from None
+    if privacy == "totals":
+        _check_masks(study, sampler, method)
+
+
+def _check_masks(study: Study, sampler: Sampler | type[Sampler] | None, method: str) -> None:
+    if study.model.standardise:
+        raise SiteError(
+            f"{study.path}: `standardise` tells all sites the sums of each covariate at every "
+            'site, which privacy = "totals" does not allow. Agree on means and standard '
+            "deviations, and let every site standardise its columns beforehand."
+        )
+    if method in UNMASKED or (sampler is not None and sampler.card.masked_as is None):
+        raise SiteError(
+            f'{study.path}: this method reads more than totals, which privacy = "totals" does '
+            'not allow. Choose another one, such as method = "hmc".'
+        )
 
 
 def study_from_text(
@@ -249,7 +257,7 @@ def _limits(section: Section) -> Limits:
     return Limits(**section.table)
 
 
-def _code(study: Study) -> dict[str, str]:
+def code_of(study: Study) -> dict[str, str]:
     """The Python file beside the trial file that [sampler] names, if it names one."""
     module = (study.sampler.name or "").partition(":")[0]
     file = study.path.parent / f"{module}.py"

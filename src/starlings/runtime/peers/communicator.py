@@ -30,7 +30,6 @@ from starlings.network.hops import hops
 from starlings.runtime.callback import exchange_on_host
 from starlings.runtime.peers import values
 from starlings.runtime.peers.journal import Journal
-from starlings.runtime.peers.journal import Kind as Record
 from starlings.runtime.peers.stream import Stream
 from starlings.runtime.peers.trees import Tree
 
@@ -129,7 +128,7 @@ class PeersCommunicator:
         """The smallest value that is not None at any site, eq. (4)."""
         call, tree = self._call(Kind.FIRST), self._to_first
         every = [value, *(call.value(child) for child in tree.children)]
-        data = values.encoded(self._smallest([one for one in every if one is not None]))
+        data = values.encoded(values.smallest(every))
         return call.decoded(self._through_root(call, tree, data), tree.parent)
 
     def everybody(self, own: bytes) -> list[bytes]:
@@ -166,30 +165,13 @@ class PeersCommunicator:
 
     def remembered(self, make: Callable[[], bytes]) -> bytes:
         """Bytes that are found by chance or by the clock, the same again after a restart."""
-        past = self.journal.past.found
-        if past:
-            return self.journal.body(past.popleft())
-        value = make()
-        self.journal.append(Record.FOUND, value)
-        self.journal.sync()  # before anything is sent that follows from it
-        return value
+        return self.journal.remembered(make)
 
     def _is_of_sites(self, found: Any) -> bool:
         """Whether a value that arrived is a table of bytes by the number of a site."""
         numbers = {str(site) for site in range(self.size)}
         is_table = isinstance(found, dict) and found.keys() <= numbers
         return is_table and all(isinstance(one, bytes) for one in found.values())
-
-    @staticmethod
-    def _smallest(every: list[Any]) -> Any:
-        """The smallest of the values that sites have; None if there is none."""
-        try:
-            return min(every, default=None)
-        except (TypeError, ValueError):
-            raise SiteError(
-                "the sites have values that cannot be compared. All sites need the same version "
-                "of starlings and its packages."
-            ) from None
 
     def _call(self, kind: Kind) -> _Call:
         self.calls += 1

@@ -8,11 +8,12 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from starlings.errors import ProtocolError
+from starlings.errors import ProtocolError, SiteError
 
 TAG = "_"
 """The key of the name of a type in what stands for a value that JSON does not have."""
@@ -35,6 +36,17 @@ def decoded(data: bytes) -> Any:
         return _restored(json.loads(data))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ProtocolError(f"a value that arrived cannot be read: {error}.") from None
+
+
+def smallest(every: Iterable[Any]) -> Any:
+    """The smallest of the values of sites that is not None; None if all are."""
+    try:
+        return min((one for one in every if one is not None), default=None)
+    except (TypeError, ValueError):
+        raise SiteError(
+            "the sites have values that cannot be compared. All sites need the same version of "
+            "starlings and its packages."
+        ) from None
 
 
 def _plain(value: Any) -> Any:

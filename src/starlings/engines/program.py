@@ -1,0 +1,129 @@
+"""What one site runs, whatever the engine: from its rows to its draws.
+
+    prepare   everything that can be checked alone, before anything is sent
+    run       keys for masks, the same program as at all other sites, the draws of this one
+
+What a run keeps is in a folder of its own at the site: the journal, from which it goes on when the
+job is submitted again, and the draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlings.engines.identity import Identity, signed_keys
+from starlings.engines.job import Job
+from starlings.engines.settings import SiteSettings
+from starlings.errors import SiteError
+from starlings.network import Network
+from starlings.network.budget import Budget
+from starlings.privacy.secrecy import Secrecy
+from starlings.problem import Problem
+from starlings.runtime.hub.communicator import HubCommunicator, num_replies
+from starlings.runtime.peers.frames import RUN_BYTES
+from starlings.runtime.peers.journal import Journal
+from starlings.sampling import sample
+from starlings.sampling.private import measured_columns
+from starlings.sites.keys import private_folder
+from starlings.sites.same_run import check_unchanged
+from starlings.sites.site_data import SiteData, refused_moments
+from starlings.study.study import Study
+
+
+@dataclass
+class SiteProgram:
+    """The program of one site, which is ready: all was checked, and nothing was sent."""
+
+    job: Job
+    site: str
+    study: Study
+    problem: Problem
+    settings: SiteSettings
+    journal: Journal
+    identity: Identity | None
+    """Who the site is; None if the engine has no certificates."""
+
+    @classmethod
+    def prepared(
+        cls,
+        job: Job,
+        site: str,
+        settings: SiteSettings,
+        identity: Identity | None = None,
+        code_folder: Path | None = None,
+    ) -> SiteProgram:
+        """Read the rows of a site, and check all that it can check alone.
+
+        Args:
+            job: what all sites run.
+            site: the name of this one.
+            settings: what it decided for itself.
+            identity: its certificate.
+            code_folder: where the Python files of the job are.
+        """
+        if site not in job.sites:
+            raise SiteError(f"{site!r} is not one of the sites of this job: {job.sites}.")
+        job.check_versions()
+        rows = SiteData.open(settings.data, site, job.columns)
+        study = job.study((code_folder or Path()) / "job.toml", rows)
+        problem = study.make_problem([site], refused_moments).part_of(job.sites)
+        if job.privacy == "none":
+            settings.rails.check_masks()
+        measured = measured_columns(problem)
+        settings.rails.check(len(job.sites), problem.dim, problem.shards, measured=measured)
+        folder = run_folder(settings.results, job)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        journal = Journal(private_folder(folder) / "journal", bytes.fromhex(job.hash)[:RUN_BYTES])
+        return cls(job, site, study, problem, settings, journal, identity)
+
+    @property
+    def known(self) -> int:
+        """How many replies of the hub this site has from before a restart."""
+        return num_replies(self.journal)
+
+    @property
+    def output(self) -> Path:
+        """The file with the draws of this site."""
+        return run_folder(self.settings.results, self.job) / f"{self.site}.nc"
+
+    def run(self, ask: Callable[[bytes], bytes], known: int) -> Path:
+        """Run to the end, and return the file with the draws.
+
+        Args:
+            ask: sends a message to the hub, and returns its reply.
+            known: how many replies of the hub all sites have from before a restart.
+        """
+        job, number = self.job, self.job.sites.index(self.site)
+        network = self.study.make_network(job.sites)
+        communicator = HubCommunicator(network, number, ask, self.journal, known)
+        try:
+            check_unchanged(self.problem, communicator)
+            network = network.distributed([number], communicator)
+            network = self._masked(network.limited(Budget(self.settings.rails.most_rounds)))
+            settings = self.study.run_settings() | {"privacy": "none"}  # it is masked already
+            sampler = self.study.make_sampler()
+            result = sample(self.problem, network, sampler, **settings, progress=False)
+            result.set_attribute("data_of", job.sites)
+            result.set_attribute("site", self.site)
+            result.set_attribute("job", job.hash)
+            result.save(self.output, overwrite=True)
+            communicator.barrier()
+        except BaseException as error:
+            raise communicator.failure or error from None
+        return self.output
+
+    def _masked(self, network: Network) -> Network:
+        """The network, with masks unless the job says in words that there are none."""
+        if self.job.privacy == "none":
+            return network
+        communicator = network.communicator
+        assert isinstance(communicator, HubCommunicator)
+        keys = signed_keys(self.job.hash, self.job.sites, communicator, self.identity)
+        return network.masked(Secrecy(keys, self.settings.rails.fewest_neighbours))
+
+
+def run_folder(results: Path, job: Job) -> Path:
+    """Where a site keeps what belongs to one job."""
+    return results / f"{job.name}-{job.hash[:16]}"
