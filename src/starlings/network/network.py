@@ -27,6 +27,7 @@ from starlings.network.budget import Budget
 from starlings.network.communicator import Communicator, LocalCommunicator
 from starlings.network.graph_checks import check_graph, preview
 from starlings.network.hops import centre_of, hops
+from starlings.network.ledger import Ledger
 from starlings.network.secrecy import Secrecy
 
 
@@ -50,6 +51,8 @@ class Network:
         self.communicator: Communicator = LocalCommunicator()
         self.secrecy: Secrecy | None = None
         self.budget = Budget()
+        self.opening = Ledger()
+        """What all processes have sent to agree on something before a run, see `opening`."""
         self.nodes: list[Any] = list(graph.nodes)
         self.names: list[str] = [str(node) for node in self.nodes]
         if len(set(self.names)) < len(self.names):
@@ -102,9 +105,9 @@ class Network:
         return seen
 
     def limited(self, budget: Budget) -> Network:
-        """This network with at most so many rounds."""
+        """This network with at most so many rounds, and with an account of its own opening."""
         seen = copy.copy(self)
-        seen.budget = budget
+        seen.budget, seen.opening = budget, self.opening.copy()
         return seen
 
     def masked(self, secrecy: Secrecy) -> Network:
@@ -113,7 +116,7 @@ class Network:
         Args:
             secrecy: the keys of the local sites, see `starlings.privacy.secrecy.Secrecy.agreed`.
         """
-        seen = copy.copy(self)
+        seen = self.limited(self.budget)
         seen.secrecy = secrecy
         return seen
 
