@@ -204,9 +204,9 @@ class Saying:
 
 
 def told(journal, kind: calls.Kind, data: bytes, site: int = 0) -> PeersCommunicator:
-    """A site of a path of three, 0 - 1 - 2, at whose neighbours somebody makes up messages."""
-    network = st.Network.path(3)
-    neighbours = {0: [1], 1: [0, 2], 2: [1]}[site]
+    """A site of a star of three, 1 - 0 - 2, at whose neighbours somebody makes up messages."""
+    network = st.Network.star(3)
+    neighbours = {0: [1, 2], 1: [0], 2: [0]}[site]
     return PeersCommunicator(network, site, {j: Saying(kind, data) for j in neighbours}, journal)
 
 

@@ -12,17 +12,14 @@ import pytest
 
 import starlings as st
 from starlings.errors import FixedPointError, PrivacyError
-from starlings.methods.hmc import KIND as HMC_KIND
 from starlings.methods.prediction import Prediction
-from starlings.methods.weights import KIND as WEIGHTS_KIND
 from starlings.methods.weights import WeightedCandidates
 from starlings.network.gossip import MESSAGES, Gossip
+from starlings.network.opening import LIMIT
 from starlings.privacy.masks import Masks
 from starlings.privacy.secrecy import Secrecy
-from starlings.results import disclosed
-from starlings.results.disclosed import CONSEQUENCES, RESULT
+from starlings.results.disclosed import CHECKSUMS, RESIDUALS, RESULT, ROWS
 from starlings.runtime.maskable import is_maskable
-from starlings.tuning.pilot import SUMMARY
 from tests.quick import quick_cases
 
 RESOLUTION = 1e-9
@@ -190,13 +187,15 @@ def test_a_result_says_what_left_each_site():
     own = table.loc["2"].set_index("kind")
     assert own.loc["potentials at shared candidates", "numbers"] >= 2 * 60
     assert "rows" in own.loc["derivatives", "what follows"]
-    assert set(table["readable by"]) == {"its neighbours on the way to the centre"}
-    hidden = masked.disclosed()
-    assert hidden["numbers"].tolist() == table["numbers"].tolist()
-    assert set(hidden["readable by"]) == {"nobody by itself"}
+    hidden = masked.disclosed().loc["2"].set_index("kind")
+    for kind in ("potentials at shared candidates", "derivatives"):
+        assert hidden.loc[kind, "numbers"] == own.loc[kind, "numbers"]
+        total = "nobody by itself; everybody: the total over 0, 1, 2, 3"
+        assert hidden.loc[kind, "readable by"] == total
     by_rounds = st.sample(logistic(), RING, st.DADMMS(rho=4.0), **LENGTHS, burn_in=10)
-    own = by_rounds.disclosed().loc["0"].set_index("kind")["numbers"]
-    assert own.to_dict() == {MESSAGES: 2 * 40 * 3, RESULT: 2 * 30 * 3}
+    own = by_rounds.disclosed().loc["0"].set_index("kind")["numbers"].to_dict()
+    result = {RESULT: 2 * 30 * 3, RESIDUALS: 2 * 30, ROWS: 1, CHECKSUMS: 1 + 2}
+    assert own == {LIMIT: 1, MESSAGES: 2 * 40 * 3, **result}
 
 
 def test_a_masked_result_has_no_counts_or_checksums_of_rows():
@@ -262,10 +261,3 @@ def test_what_an_examination_sends_is_disclosed():
     result = st.sample(logistic(), RING, method="coherent", chains=2, draws=800, progress=False)
     kinds = set(result.disclosed()["kind"])
     assert {"gradients at draws", "derivatives", "messages of the sampler"} <= kinds
-
-
-def test_every_kind_of_number_has_a_consequence():
-    assert disclosed.MESSAGES == MESSAGES
-    kinds = {HMC_KIND, WEIGHTS_KIND, MESSAGES, "derivatives", "draws", "gradients at draws"}
-    kinds |= {"potentials", "smallest penalty", "mean and sd of draws", "sums over rows", SUMMARY}
-    assert kinds | {"distance from the average", "log-ratios of densities"} == set(CONSEQUENCES)

@@ -228,7 +228,8 @@ def test_many_short_chains_are_worth_the_draws_that_were_asked_for():
     effective = 1024 / means.var(axis=0, ddof=1)
     assert effective.min() > 4000 * (1 - 4 * np.sqrt(2 / 1024))
     assert np.abs(means.mean(axis=0)).max() < 4.5 / np.sqrt(4000)
-    assert attributes["network_rounds"] == 85 + 10 * 8 + json.loads(attributes["tuning"])["rounds"]
+    limits, tuned = 2 * DEPTH, json.loads(attributes["tuning"])["rounds"]
+    assert attributes["network_rounds"] == limits + 85 + 10 * 8 + tuned
 
 
 def test_chains_of_a_group_start_at_one_point_and_groups_apart():
@@ -279,9 +280,12 @@ def count_of_the_mode(sums):
     return rounds, sums * PER_SUM * DERIVATIVES + LINKS * (DIM + DIM**2)
 
 
-def assert_cost(result, rounds, floats):
+def assert_cost(result, rounds, floats, network=IRREGULAR):
+    """Beside what is said, all sites have agreed on limits, up to the centre and down again."""
+    limits, links_of_tree = 2 * network.radius, 2 * (network.size - 1)
     attributes = result.attrs
-    assert (attributes["network_rounds"], attributes["bytes_sent"]) == (rounds, 8 * floats)
+    found = (attributes["network_rounds"], attributes["bytes_sent"])
+    assert found == (rounds + limits, 8 * (floats + links_of_tree))
 
 
 def test_the_cost_of_a_given_sampler():
@@ -310,7 +314,7 @@ def test_the_cost_of_a_tuned_run_includes_pilots_and_what_examines_its_draws():
     assert stein["rounds"] >= 2 * 4  # two sums at least
     rounds, links, dim = 20 + 200 * 8, 8, 1
     floats = 2 * rounds * links * dim + tuning["floats"] + stein["floats"]
-    assert_cost(result, rounds + tuning["rounds"] + stein["rounds"], floats)
+    assert_cost(result, rounds + tuning["rounds"] + stein["rounds"], floats, network)
 
 
 @pytest.mark.parametrize("method", ["auto", "weights", "weights-metropolis"])
@@ -537,7 +541,7 @@ def test_two_agents_send_each_other_their_part_of_a_sum():
     result = st.sample(problem, st.Network.path(2), draws=16, **QUIET)
     assert result.attrs["method"] == "weights"
     candidates = json.loads(result.attrs["sampler_settings"])["candidates"]
-    assert_cost(result, 3, 2 * 3 + 1 * 2 + 2 * (candidates + 2))
+    assert_cost(result, 3, 2 * 3 + 1 * 2 + 2 * (candidates + 2), st.Network.path(2))
 
 
 @pytest.mark.parametrize("method", ["auto", "weights", "hmc"])
@@ -545,7 +549,7 @@ def test_a_single_agent_sends_nothing(method):
     problem = unequal_linear_problem().pooled()
     result = st.sample(problem, st.Network.path(1), method=method, draws=100, **QUIET)
     assert result.attrs["method"] == ("weights" if method == "auto" else method)
-    assert_cost(result, 0, 0)
+    assert_cost(result, 0, 0, st.Network.path(1))
     mean, covariance = problem.exact_posterior()
     found = result.posterior["beta"].values.reshape(-1, DIM)
     assert np.abs(found.mean(axis=0) - mean).max() < 4.5 * np.sqrt(covariance.max() / 400)
@@ -590,9 +594,9 @@ def test_a_long_path_is_sampled_in_fewer_rounds_than_one_sum_more_would_take():
     assert result.attrs["method"] == "half-noise"
     chains, draws = (result.posterior.sizes[name] for name in ("chain", "draw"))
     tuning = json.loads(result.attrs["tuning"])
-    mode = 400 + 200
+    limits, mode = 400, 400 + 200
     assert tuning["rounds"] == mode
-    assert result.attrs["network_rounds"] == mode + 85 + 8 * draws < mode + 400
+    assert result.attrs["network_rounds"] == limits + mode + 85 + 8 * draws < limits + mode + 400
     sd = 1 / 20
     means = result.posterior["x"].values.mean(axis=(0, 1))
     assert np.abs(means).max() < 4.5 * sd / np.sqrt(400)

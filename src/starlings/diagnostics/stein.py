@@ -96,7 +96,9 @@ class Stein:
     floats: int
     """Numbers in those messages."""
     kinds: dict[str, int] = field(default_factory=dict)
-    """Numbers of its own that each agent put into sums, by what they are."""
+    """Numbers of its own that each agent sent or put into sums, by what they are."""
+    senders: dict[str, list[str]] = field(default_factory=dict)
+    """The names of the agents that sent numbers of a kind, where not all did."""
 
     @property
     def sigmas(self) -> float:

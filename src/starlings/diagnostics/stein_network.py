@@ -29,6 +29,8 @@ sd, up to which the agent is not checked by itself."""
 SUMS, MASKED_SUMS = 4, 2
 """Sums over the network that a check takes: where nothing is masked, two find the agents that are
 checked."""
+SHOWN, DISTANCES = "draws shown to all", "distances shown to all"
+"""What single agents tell all others, in the account of what leaves a site."""
 GRADIENT_BATCH = 8
 """Number of draws whose gradients are computed at once."""
 
@@ -83,7 +85,7 @@ def checked_agents(gossip: Gossip, draws: np.ndarray) -> list[int]:
     average = np.asarray(gossip.sum(jnp.asarray(own), "mean and sd of draws")) / size
     distances = np.zeros((len(local), size))
     distances[np.arange(len(local)), local] = np.abs(own - average).max(axis=-1)
-    announced = np.asarray(gossip.sum(jnp.asarray(distances), "distance from the average"))[0]
+    announced = np.asarray(gossip.sum(jnp.asarray(distances), DISTANCES))[0]
     farthest = np.argsort(-announced)[:2]
     return sorted({0, *(int(i) for i in farthest if announced[i] > NEAR)})
 
@@ -100,7 +102,8 @@ def summed_gradients(
     for index, agent in enumerate(gossip.network.local):
         if agent in checked:
             offered[index, checked.index(agent)] = draws[:, :, index]
-    received = gossip.sum(jnp.asarray(offered), "draws")
+    received = gossip.sum(jnp.asarray(offered), SHOWN)
+    gossip.ledger.note(SHOWN, 0, [gossip.network.names[agent] for agent in checked])
     gradients = gossip.sum(_gradients(agents, received), "gradients at draws")
     return np.asarray(received[0]), np.asarray(gradients[0])
 

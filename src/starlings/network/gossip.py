@@ -29,6 +29,7 @@ from starlings.errors import FixedPointError, PrivacyError
 from starlings.network import Network
 from starlings.network.delivery import Wiring
 from starlings.network.hops import hops
+from starlings.network.ledger import Ledger
 from starlings.network.levels import sent_share, with_received
 from starlings.network.secrecy import SumMasks
 
@@ -41,38 +42,6 @@ MESSAGES = "messages of the sampler"
 """What agents send their neighbours in every round of a sampler, in that account."""
 NUMBERS = "numbers"
 """What numbers are called in the account of what leaves a site, where nothing else is said."""
-
-
-@dataclass
-class Ledger:
-    """A count of what all agents have sent so far."""
-
-    rounds: int = 0
-    messages: int = 0
-    """Messages of all agents, one for each neighbour that an agent sends to."""
-    floats: int = 0
-    """Numbers in those messages."""
-    kinds: dict[str, int] = field(default_factory=dict)
-    """Numbers of its own that each agent put into sums, by what they are."""
-
-    @property
-    def bytes(self) -> int:
-        """The size of those numbers, of 8 bytes each."""
-        return 8 * self.floats
-
-    def add(self, rounds: int, messages: int, floats_each: int) -> None:
-        """Count rounds in which `messages` of `floats_each` numbers were sent in all."""
-        self.rounds += rounds
-        self.messages += messages
-        self.floats += messages * floats_each
-
-    def note(self, what: str, numbers: int) -> None:
-        """Note that each agent has put so many numbers of its own into a sum."""
-        self.kinds[what] = self.kinds.get(what, 0) + numbers
-
-    def copy(self) -> Ledger:
-        """An equal count that goes on by itself."""
-        return Ledger(self.rounds, self.messages, self.floats, dict(self.kinds))
 
 
 @dataclass

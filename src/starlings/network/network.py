@@ -28,6 +28,7 @@ from starlings.network.communicator import Communicator, LocalCommunicator
 from starlings.network.faults import Faults
 from starlings.network.graph_checks import check_graph, check_still_connected, preview
 from starlings.network.hops import centre_of, hops
+from starlings.network.ledger import Ledger
 from starlings.network.secrecy import Secrecy
 
 
@@ -52,6 +53,8 @@ class Network:
         self.secrecy: Secrecy | None = None
         self.faults: Faults | None = None
         self.budget = Budget()
+        self.opening = Ledger()
+        """What all processes have sent to agree on something before a run, see `opening`."""
         self.nodes: list[Any] = list(graph.nodes)
         self.names: list[str] = [str(node) for node in self.nodes]
         if len(set(self.names)) < len(self.names):
@@ -104,9 +107,9 @@ class Network:
         return seen
 
     def limited(self, budget: Budget) -> Network:
-        """This network with at most so many rounds."""
+        """This network with at most so many rounds, and with an account of its own opening."""
         seen = copy.copy(self)
-        seen.budget = budget
+        seen.budget, seen.opening = budget, self.opening.copy()
         return seen
 
     def lossy(self, loss: Any = 0.0, delay: Any = 0, asleep: Any = 0.0, seed: int = 0) -> Network:
@@ -142,7 +145,7 @@ class Network:
         Args:
             secrecy: the keys of the local sites, see `starlings.privacy.secrecy.Secrecy.agreed`.
         """
-        seen = copy.copy(self)
+        seen = self.limited(self.budget)
         seen.secrecy = secrecy
         return seen
 

@@ -29,6 +29,8 @@ class Secrecy(Protocol):
 
     fewest_neighbours: int
     """Neighbours of every agent whose neighbours' messages are added for it, at least."""
+    readers: dict[str, str | None]
+    """Who could read whose messages alone, in words, by what samplers read; None if nobody."""
 
     def sum_masks(self, network: Network) -> SumMasks:
         """Masks for sums over the whole network, which nobody else gets."""

@@ -7,12 +7,16 @@ key, and derive from it, by HKDF with SHA-256, the key of this pair in this sess
     key_ij = HKDF(X25519(private_i, public_j), info = session, purpose, names of i and j)     (1)
 
 with the names in order, and a purpose for each kind of sum, so that no two of them share a key. A
-session is one start of a run: it has a random number of its own, so that no key, and with it no
-mask, is used again after a restart.
+session is one start of a run, for which every site makes a new key:
+
+    session = SHA-256(public_1, ..., public_N)                                                (2)
+
+so that no key, and with it no mask, is used again after a restart.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +73,7 @@ def agreed_keys(
         announced[sites.index(site)] = list(key.public_key().public_bytes_raw())
     table = communicator.sum(announced).astype(np.uint8)
     public = {site: bytes(row) for site, row in zip(sites, table, strict=True)}
-    session = communicator.broadcast(secrets.token_bytes(KEY_BYTES))
+    session = hashlib.sha256(table.tobytes()).digest()  # (2)
     return {site: SiteKeys(site, key, public, session) for site, key in private.items()}
 
 

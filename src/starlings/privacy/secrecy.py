@@ -8,7 +8,7 @@ which all processes ask for them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlings.network import Network
 from starlings.privacy.guard_rails import GuardRails
@@ -25,6 +25,8 @@ class Secrecy:
     fewest_neighbours: int = GuardRails.fewest_neighbours
     """Neighbours of every agent whose neighbours' messages are added for it, at least."""
     purposes: int = 0
+    readers: dict[str, str | None] = field(default_factory=dict)
+    """What `starlings.runtime.maskable` has found, by what samplers read; None if nobody reads."""
 
     @classmethod
     def agreed(cls, network: Network, rails: GuardRails | None = None) -> Secrecy:

@@ -1,56 +1,116 @@
 """What left each site in a run: every kind of number, how many, who could read it, what follows.
 
-A run records how many numbers of each kind an agent has sent. Who could read them depends on
-whether messages were masked (`privacy="totals"`): then nobody reads more than totals of them.
+A run records how many numbers of each kind an agent has sent, and which agents, if not all did. Who
+could read them follows from the way they took:
 
-The result itself leaves the site too. Samplers that run in rounds make other draws at every agent,
-and those of one agent say as much as its messages, masked or not: whoever has the result has them.
+    sums over the network     the neighbours nearer to the centre of the graph, who get them as they
+                              are, or added to those of the sites behind                        (1)
+    to neighbours             all neighbours                                                    (2)
+    to all                    everybody                                                         (3)
+    in the result             process 0, and whoever gets the result                            (4)
+
+Where all sites are neighbours of each other, (1) is (3). Where messages are masked, (1) and (2)
+tell nobody more than totals, which are named. What is in the result has left the site too: the
+draws of one agent of a sampler in rounds say as much as its messages, masked or not.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import networkx as nx
+import numpy as np
 import pandas as pd
 
-CONSEQUENCES = {
-    "derivatives": "gradients and Hessians of a small site determine its rows",
-    "potentials": "the fit of the site's rows at some points",
-    "potentials at shared candidates": "thousands of values of a function of the rows, which "
-    "determine few rows",
-    "potentials and gradients along trajectories": "gradients at many points, which determine the "
-    "rows of a small site",
-    "draws": "draws of an agent: with shared noise, its gradients",
-    "gradients at draws": "gradients at many points, which determine the rows of a small site",
-    "summary of one site's draws": "mean, covariance and some draws of one agent, which the pilot "
-    "run tells to all: with shared noise, gradients of that site",
-    "draws, for consensus": "draws from the posterior of the site's own rows",
-    "draws, for parametric": "mean and covariance of the posterior of the site's own rows",
-    "draws, for nonparametric": "draws from the posterior of the site's own rows, at every site",
-    "draws, for semiparametric": "draws from the posterior of the site's own rows, at every site",
-    "mean and sd of draws": "a summary of the draws of an agent",
-    "distance from the average": "how far an agent's draws are from the others'",
-    "smallest penalty": "one number about the curvature of the site's fit",
-    "log-ratios of densities": "the fit of the site's rows at some points",
-    "sums over rows": "how well the model predicts the site's rows, as sums",
-    "messages of the sampler": "positions of the sampler: with shared noise, the site's gradients "
-    "in every round, which determine the rows of a small site",
+from starlings.errors import DisconnectedNetworkWarning
+from starlings.network import Network
+from starlings.network.hops import hops
+
+SUM, NEIGHBOURS, ALL, IN_RESULT = "sum", "neighbours", "all", "result"
+"""The ways (1) to (4)."""
+MESSAGES = "messages of the sampler"
+"""The same as in `starlings.network.gossip`: reading a result imports nothing that sends."""
+RESULT, RESIDUALS = "draws of the site's agent, in the result", "residuals of these draws"
+"""What a result has of every agent whose draws are its own."""
+ROWS, CHECKSUMS = "number of rows, in the result", "checksums of the rows and of each column"
+"""What a result without masks says of the rows of a site."""
+UNDEFINED = "whether its potential was undefined at some candidate"
+FEW_ROWS = "which determine the rows of a small site"
+
+
+class Kind(NamedTuple):
+    """Numbers of one kind."""
+
+    way: str
+    follows: str
+    """What is known to follow from them, for somebody who reads those of one site."""
+
+
+KINDS = {
+    "derivatives": Kind(SUM, "gradients and Hessians of a small site determine its rows"),
+    "potentials": Kind(SUM, "the fit of the site's rows at some points"),
+    "potentials at shared candidates": Kind(
+        SUM, "thousands of values of a function of the rows, which determine few rows"
+    ),
+    "potentials and gradients along trajectories": Kind(
+        SUM, f"gradients at many points, {FEW_ROWS}"
+    ),
+    "draws": Kind(SUM, "draws of an agent: with shared noise, its gradients"),
+    "gradients at draws": Kind(SUM, f"gradients at many points, {FEW_ROWS}"),
+    "draws, for consensus": Kind(SUM, "draws from the posterior of the site's own rows"),
+    "draws, for parametric": Kind(
+        SUM, "mean and covariance of the posterior of the site's own rows"
+    ),
+    "draws, for nonparametric": Kind(ALL, "draws from the posterior of the site's own rows"),
+    "draws, for semiparametric": Kind(ALL, "draws from the posterior of the site's own rows"),
+    "mean and sd of draws": Kind(SUM, "a summary of the draws of an agent"),
+    "log-ratios of densities": Kind(SUM, "the fit of the site's rows at some points"),
+    "sums over rows": Kind(SUM, "how well the model predicts the site's rows, as sums"),
+    "distance from the average": Kind(NEIGHBOURS, "how far an agent's draws are from the others'"),
+    "smallest penalty": Kind(NEIGHBOURS, "one number about the curvature of the site's fit"),
+    MESSAGES: Kind(
+        NEIGHBOURS,
+        f"positions of the sampler: with shared noise, the site's gradients in every round, "
+        f"{FEW_ROWS}",
+    ),
+    "summary of one site's draws": Kind(
+        ALL, "mean, covariance and some draws of one agent: with shared noise, its gradients"
+    ),
+    "draws shown to all": Kind(ALL, "draws of an agent: with shared noise, its gradients"),
+    "distances shown to all": Kind(ALL, "how far an agent's draws are from the others'"),
+    "public key for masks": Kind(ALL, "nothing about rows"),
+    "signed statement of who it is": Kind(ALL, "who approved what, and the packages of the site"),
+    "limits of its guard rails": Kind(ALL, "the strictest limits of all sites; not whose they are"),
+    "moments and extremes of covariates": Kind(
+        ALL,
+        "the number of rows, mean and sd of each covariate at the site, and its least and greatest "
+        "value, which are entries of single rows",
+    ),
+    RESULT: Kind(
+        IN_RESULT,
+        f"positions of the site's agent: with shared noise, its gradients, {FEW_ROWS}; masks do "
+        "not hide them",
+    ),
+    RESIDUALS: Kind(IN_RESULT, "how exactly the agent solved its own steps"),
+    ROWS: Kind(IN_RESULT, "the size of the site"),
+    CHECKSUMS: Kind(
+        IN_RESULT,
+        "who can guess a column, or all rows, can tell that the guess is right: a column of few "
+        "possible values is found by trying",
+    ),
+    UNDEFINED: Kind(IN_RESULT, "that some row gives NaN under the model"),
 }
-"""What is known to follow from numbers of each kind, for somebody who reads those of one site."""
+"""Every kind of number that leaves a site."""
+UNKNOWN = Kind(NEIGHBOURS, "not examined")
 TOTALS = "nothing about one site beyond what the total over all sites says"
 NEIGHBOUR_TOTALS = "nothing about one site beyond what the total over a site's neighbours says"
 """What follows where messages are masked."""
-MESSAGES = "messages of the sampler"
-"""The same as in `starlings.network.gossip`: reading a result imports nothing that sends."""
-RESULT = "draws of the site's agent, in the result"
-"""The draws by a sampler whose agents do not all make the same ones."""
 RESULT_READERS = "process 0 and whoever gets the result"
-RESULT_CONSEQUENCE = (
-    "positions of the site's agent: with shared noise, its gradients, which determine the rows of "
-    "a small site; masks do not hide them"
-)
+MOST_NAMES = 6
+"""Names of sites that are listed; of more, this many and how many more there are."""
 COLUMNS = ("kind", "numbers", "readable by", "what follows")
 
 
@@ -65,23 +125,102 @@ def disclosed(attrs: Mapping[str, Any], sites: list[str]) -> pd.DataFrame:
         raise ValueError(
             "this result does not say what left its sites: an older version of starlings made it."
         )
-    kinds = json.loads(attrs["disclosed"])
-    is_masked = attrs.get("privacy") == "totals"
-    rows = [_row(kind, numbers, is_masked) for kind, numbers in kinds.items()]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    index = pd.Index([site for site in sites for _ in rows], name="site")
-    return pd.concat([table] * len(sites), ignore_index=True).set_index(index)
+    readers = _Readers.of(attrs)
+    kinds, senders = (json.loads(attrs.get(k, "{}")) for k in ("disclosed", "disclosed_by"))
+    rows, index = [], []
+    for site in sites:
+        for kind, numbers in kinds.items():
+            if numbers and site in senders.get(kind, [site]):
+                rows.append((kind, numbers, *readers.row(site, kind)))
+                index.append(site)
+    return pd.DataFrame(rows, columns=list(COLUMNS), index=pd.Index(index, name="site"))
 
 
-def _row(kind: str, numbers: int, is_masked: bool) -> tuple[str, int, str, str]:
-    is_message = kind == MESSAGES
-    if kind == RESULT:
-        return kind, numbers, RESULT_READERS, RESULT_CONSEQUENCE
-    if is_masked:
-        follows = NEIGHBOUR_TOTALS if is_message else TOTALS
-        return kind, numbers, "nobody by itself", follows
-    reader = "its neighbours" if is_message else "its neighbours on the way to the centre"
-    return kind, numbers, reader, CONSEQUENCES.get(kind, "not examined")
+class _Readers(NamedTuple):
+    """Who reads what a site sends, from the graph of a run."""
+
+    network: Network
+    levels: np.ndarray
+    """The distance of every agent from the centre."""
+    is_masked: bool
+    processes: int
+    """Processes whose draws one of them has collected; 0 if every site keeps its own."""
+
+    @classmethod
+    def of(cls, attrs: Mapping[str, Any]) -> _Readers:
+        """Those of a run with these attributes."""
+        described = json.loads(attrs["network"])
+        graph: nx.Graph = nx.Graph()
+        graph.add_nodes_from(described["agents"])
+        graph.add_edges_from(described["edges"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DisconnectedNetworkWarning)
+            network = Network(graph)
+        levels = hops(network.adjacency, network.centre) if network.num_edges else np.zeros(1, int)
+        is_masked = attrs.get("privacy") == "totals"
+        return cls(network, levels, is_masked, int(attrs.get("processes", 1)))
+
+    def row(self, site: str, kind: str) -> tuple[str, str]:
+        """Who could read numbers of a kind that a site sent, and what follows from them."""
+        way, follows = KINDS.get(kind, UNKNOWN)
+        if way == IN_RESULT:
+            return RESULT_READERS, follows
+        if self.network.num_edges == 0:
+            return "nobody: the site has no neighbours", "nothing"
+        if way == ALL:
+            return "everybody", follows
+        if self.is_masked:
+            if kind == MESSAGES:
+                return f"nobody by itself; {self._neighbour_totals(site)}", NEIGHBOUR_TOTALS
+            return f"nobody by itself; everybody: {self._total(self.network.names)}", TOTALS
+        if way == NEIGHBOURS and kind != MESSAGES:
+            return f"{self._listed(self._neighbours(site))}; everybody: the largest", follows
+        if way == NEIGHBOURS:
+            return self._listed(self._neighbours(site)), follows
+        return self._of_sum(site), follows
+
+    def _of_sum(self, site: str) -> str:
+        """Who could read a site's part of a sum, way (1)."""
+        if self.processes > 1:
+            return "every process of the MPI job, on the way; everybody: the total"
+        if self.network.is_complete:
+            return "everybody"
+        behind, nearer = self._behind(site), self._neighbours(site, -1)
+        if not nearer:
+            return "nobody by itself: the site is the centre; everybody: the total"
+        added = f", added to those of {self._listed(behind)}" if behind else ""
+        return f"{self._listed(nearer)}{added}; everybody: the total"
+
+    def _neighbours(self, site: str, step: int | None = None) -> list[str]:
+        """The neighbours of a site, or those so many levels farther from the centre than it."""
+        names = self.network.names
+        agent = names.index(site)
+        found = self.network.adjacency[[agent]].indices
+        return [names[j] for j in found if step in (None, self.levels[j] - self.levels[agent])]
+
+    def _behind(self, site: str) -> list[str]:
+        """The sites whose numbers pass through a site on their way to the centre."""
+        found: dict[str, None] = {}
+        waiting = self._neighbours(site, 1)
+        while waiting and len(found) <= MOST_NAMES:
+            found |= dict.fromkeys(waiting)
+            waiting = [far for near in waiting for far in self._neighbours(near, 1)]
+        return list(found)
+
+    def _neighbour_totals(self, site: str) -> str:
+        """Which totals the neighbours of a site read, of which its messages are a part."""
+        neighbours = self._neighbours(site)
+        read = [f"{each}: {self._total(self._neighbours(each))}" for each in neighbours]
+        more = len(read) - MOST_NAMES
+        return "; ".join(read[:MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
+
+    def _total(self, names: list[str]) -> str:
+        return f"the total over {self._listed(names)}"
+
+    @staticmethod
+    def _listed(names: list[str]) -> str:
+        more = len(names) - MOST_NAMES
+        return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def disclosed_in_words(attrs: Mapping[str, Any]) -> list[str]:
@@ -89,16 +228,28 @@ def disclosed_in_words(attrs: Mapping[str, Any]) -> list[str]:
     if "disclosed" not in attrs:
         return []
     kinds = json.loads(attrs["disclosed"])
-    in_result = kinds.pop(RESULT, 0)
-    listed = ", ".join(f"{numbers:,} {kind}" for kind, numbers in kinds.items())
+    by_way: dict[str, dict[str, int]] = {way: {} for way in (SUM, NEIGHBOURS, ALL, IN_RESULT)}
+    for kind, numbers in kinds.items():
+        by_way[KINDS.get(kind, UNKNOWN).way][kind] = numbers
     if attrs.get("privacy") == "totals":
         ending = "all masked, so that nobody could read more than totals of them"
     else:
         ending = "not masked: neighbours of a small site can work out its rows from such numbers"
-    lines = [f"Numbers that left each site: {listed}; {ending}"]
-    if in_result:
+    lines = [
+        f"Numbers that left each site: {_in_words(by_way[SUM] | by_way[NEIGHBOURS])}; {ending}"
+    ]
+    if by_way[ALL]:
+        lines.append(f"In the clear, to all sites: {_in_words(by_way[ALL])}")
+    in_result = by_way[IN_RESULT]
+    if own := in_result.pop(RESULT, 0):
         lines.append(
-            f"The result has {in_result:,} numbers of each site's own draws, in the clear: whoever "
+            f"The result has {own:,} numbers of each site's own draws, in the clear: whoever "
             "gets it can work out the rows of a small site, even of a masked run"
         )
+    if in_result:
+        lines.append(f"Further in the result, of each site: {_in_words(in_result)}")
     return lines
+
+
+def _in_words(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{numbers:,} {kind}" for kind, numbers in kinds.items() if numbers)

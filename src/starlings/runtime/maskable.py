@@ -24,6 +24,7 @@ import numpy as np
 
 from starlings.errors import PrivacyError
 from starlings.network import Network
+from starlings.network.opening import count_smallest
 
 ROUNDING = 1e-9
 """What counts as zero among singular values of eq. (2), relative to the largest, and in eq. (2)."""
@@ -81,8 +82,11 @@ def check_maskable(network: Network, sampler: Any) -> None:
             "would say too much about each. Add links, or take method='weights' or method='hmc', "
             "whose sums are over all sites."
         )
-    found = network.communicator.first(_read_by_one(network, reads))
-    if found is not None:
+    if reads not in network.secrecy.readers:
+        found = network.communicator.first(_read_by_one(network, reads))
+        count_smallest(network)
+        network.secrecy.readers[reads] = found
+    if (found := network.secrecy.readers[reads]) is not None:
         raise PrivacyError(
             f"{found}, from its own messages and the sums of its neighbours'. Add links, or take "
             "method='weights' or method='hmc', whose sums are over all sites."

@@ -17,6 +17,7 @@ from starlings.errors import PrivacyError
 from starlings.network import Inbox, Network
 from starlings.network.communicator import Communicator
 from starlings.network.delivery import Wiring
+from starlings.network.opening import count_sum
 from starlings.privacy.fixed_point import LIMBS, settled
 from starlings.pytrees import pytree
 from starlings.runtime.callback import call_on_host, exchange_on_host
@@ -31,6 +32,7 @@ def delivery_of(network: Network, sampler: Any, dtype: Any) -> Wiring:
         return LinkByLink.over(network) if sampler.reads_each else Wiring.of(network, dtype)
     check_maskable(network, sampler)
     neighbourhoods = Neighbourhoods.of(network, sampler.card.masked_as)
+    count_sum(network, network.size)  # of `Slots`, by which every process knows who holds whom
     if not network.is_distributed:
         return MaskedDelivery(neighbourhoods)
     return DistributedMaskedDelivery(neighbourhoods, Slots.of(network), network.communicator)

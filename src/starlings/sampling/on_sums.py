@@ -16,12 +16,14 @@ from starlings.methods.cards import SumTraffic
 from starlings.methods.hmc import SummedChains
 from starlings.methods.proposal import Proposal
 from starlings.methods.weights import WeightedCandidates
-from starlings.network.gossip import Gossip, Ledger
+from starlings.network.gossip import Gossip
+from starlings.network.ledger import Ledger
 from starlings.problem import Problem
 from starlings.results.datasets import Drawer
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.recording import Record, Recording, Schedule
+from starlings.sampling import account
 from starlings.sampling.private import privacy_of
 from starlings.sampling.request import Request
 from starlings.sampling.starts import search_start
@@ -139,7 +141,7 @@ class SumsRun:
 
     def finished(self, outcome: Outcome) -> Run:
         """The run that is over, with everything that was sent for it."""
-        request, ledger = self.request, self.gossip.ledger
+        request = self.request
         run = Run(
             self.problem,
             request.network,
@@ -155,14 +157,14 @@ class SumsRun:
         )
         run.add_attributes(
             method=outcome.method,
-            network_rounds=ledger.rounds,
-            bytes_sent=ledger.bytes,
             newton_iterations=self.newton_iterations,
             privacy=privacy_of(request.network),
-            disclosed=ledger.kinds,
             **self.predicted_rounds(),
             **outcome.attributes,
         )
+        ledger = account.total(run, self.gossip.ledger)
+        account.note_result(ledger, run, own_draws=False, found=run.attributes)
+        run.attributes |= account.attributes(ledger, run)
         return run
 
     def predicted_rounds(self) -> dict[str, Any]:
@@ -177,7 +179,7 @@ class SumsRun:
         ledger = self.gossip.ledger
         arrays = {
             "ledger": np.array([ledger.rounds, ledger.messages, ledger.floats]),
-            "kinds": np.array(json.dumps(ledger.kinds)),
+            "kinds": np.array(json.dumps([ledger.kinds, ledger.senders])),
             "newton_iterations": np.array(self.newton_iterations),
             "choice": np.array(json.dumps(self.choice)),
         }
@@ -189,7 +191,7 @@ class SumsRun:
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         rounds, messages, floats = arrays["ledger"].tolist()
-        self.gossip.ledger = Ledger(rounds, messages, floats, json.loads(str(arrays["kinds"])))
+        self.gossip.ledger = Ledger(rounds, messages, floats, *json.loads(str(arrays["kinds"])))
         self.request.network.budget.spend(rounds)
         self.newton_iterations = int(arrays["newton_iterations"])
         self.choice = json.loads(str(arrays.get("choice", "{}")))

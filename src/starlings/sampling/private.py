@@ -7,12 +7,18 @@ import math
 from starlings.errors import check_choice
 from starlings.network import Network
 from starlings.network.budget import Budget
+from starlings.network.opening import FLOAT_BYTES, KEY, LIMIT, count_smallest, count_sum
 from starlings.privacy.guard_rails import GuardRails
+from starlings.privacy.keys import KEY_BYTES
 from starlings.privacy.secrecy import Secrecy
 from starlings.problem import Problem
 
 PRIVACY = ("none", "totals")
 """The values of the argument `privacy` of `sample`."""
+MOMENTS = "moments and extremes of covariates"
+"""What sites tell each other to standardise covariates, in the account of what leaves a site."""
+MOMENTS_OF_COLUMN = 5
+"""Numbers for each covariate: rows, sum, squared deviations, least and greatest value."""
 
 
 def private_network(problem: Problem, network: Network, privacy: str, *others: Problem) -> Network:
@@ -38,10 +44,32 @@ def private_network(problem: Problem, network: Network, privacy: str, *others: P
             of_processes, measured = network.communicator.size, measured_columns(each)
             rails.check(network.size, each.dim, each.shards, of_processes, measured)
     most = network.communicator.first(None if rails is None else rails.most_rounds)
-    network = network.limited(Budget(min(network.budget.most, math.inf if most is None else most)))
+    budget = Budget(min(network.budget.most, math.inf if most is None else most))
+    budget.spend(network.opening.rounds)
+    network = network.limited(budget)
+    count_smallest(network)
+    network.opening.note(LIMIT, 1)
+    _count_standardising(problem, network)
     if privacy == "none":
         return network
+    _count_keys(network)
     return network.masked(Secrecy.agreed(network, rails))
+
+
+def _count_keys(network: Network) -> None:
+    """Count the sum and the smallest value of `Secrecy.agreed`."""
+    count_sum(network, network.size * KEY_BYTES)  # one number for each byte
+    count_smallest(network)
+    network.opening.note(KEY, KEY_BYTES // FLOAT_BYTES)
+    network.opening.note(LIMIT, 1)
+
+
+def _count_standardising(problem: Problem, network: Network) -> None:
+    """Count the sum by which the sites of a study have standardised their covariates."""
+    columns = problem.description.get("standardised", {})
+    if columns:
+        count_sum(network, network.size * MOMENTS_OF_COLUMN * len(columns))
+        network.opening.note(MOMENTS, MOMENTS_OF_COLUMN * len(columns))
 
 
 def measured_columns(problem: Problem) -> tuple[str, ...]:

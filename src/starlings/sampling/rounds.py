@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,9 +14,9 @@ from starlings.diagnostics.stein_network import MASKED_SUMS, SUMS, check_stein_i
 from starlings.errors import DivergenceError, MaskError
 from starlings.network import Network
 from starlings.network.gossip import FARTHEST, MESSAGES, rounds_per_sum
+from starlings.network.ledger import Ledger
 from starlings.problem import Problem
 from starlings.results.datasets import RoundTraffic
-from starlings.results.disclosed import RESULT
 from starlings.results.gather import Run
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
@@ -25,6 +24,7 @@ from starlings.runtime.neighbourhoods import WORD_BYTES, words_of
 from starlings.runtime.recording import Schedule
 from starlings.samplers import Sampler
 from starlings.samplers.names import name_of
+from starlings.sampling import account
 from starlings.sampling.private import privacy_of
 from starlings.sampling.request import Request
 from starlings.sampling.starts import start_positions
@@ -63,6 +63,7 @@ def run_rounds(
     run = _draws(request, setup, checkpoint, progress)
     stein = _examined(run, setup) if is_examined else None
     run.add_attributes(**_attributes(run, setup, stein), **own)
+    run.attributes |= _account(run, setup, stein)
     return run
 
 
@@ -146,26 +147,12 @@ def _has_exact_law(setup: Setup) -> bool:
 
 
 def _attributes(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
-    """What a result reports besides draws; rounds and bytes include tuning and examination."""
-    tuning, made = setup.tuning, run.recording.count
-    rounds = 0 if made == 0 else int(run.schedule.round_of(made - 1))
-    _, sizes = run.traffic.until(np.arange(max(made, 1))[-1:])
-    sent = [part for part in (None if tuning is None else tuning.sent, stein) if part is not None]
-    exchanged = run.chains * rounds * setup.sampler.floats(setup.problem.dim)
-    kinds = Counter[str]()
-    for part in sent:
-        kinds.update(part.kinds)
-    kinds[MESSAGES] += exchanged
-    is_shared = setup.sampler.common_start  # the draws are the same at all agents
-    if run.network.communicator.collects and not is_shared:
-        kinds[RESULT] = run.chains * made * setup.problem.dim
+    """What a result reports besides draws."""
+    tuning = setup.tuning
     found: dict[str, Any] = {
         "privacy": privacy_of(run.network),
-        "disclosed": kinds,
         "exchanged": setup.sampler.card.exchanged,
         "method": name_of(type(run.sampler)) if tuning is None else tuning.rung,  # type: ignore[arg-type]
-        "network_rounds": rounds + sum(part.rounds for part in sent),
-        "bytes_sent": run.chains * int(sizes.sum()) + sum(8 * part.floats for part in sent),
     }
     if setup.sampler.is_private:
         found["model"] = setup.problem.provenance(with_rows=False)
@@ -177,3 +164,17 @@ def _attributes(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
     if setup.superchains is not None:
         found["superchains"] = setup.superchains.tolist()
     return found
+
+
+def _account(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
+    """What the run has cost, tuning and examination included, and what has left the sites."""
+    made = run.recording.count
+    rounds = 0 if made == 0 else int(run.schedule.round_of(made - 1))
+    _, sizes = run.traffic.until(np.arange(max(made, 1))[-1:])
+    own = Ledger(rounds)
+    own.note(MESSAGES, run.chains * rounds * setup.sampler.floats(setup.problem.dim))
+    tuned = None if setup.tuning is None else setup.tuning.sent
+    ledger = account.total(run, *(part for part in (tuned, own, stein) if part is not None))
+    is_shared = setup.sampler.common_start  # the draws are the same at all agents
+    account.note_result(ledger, run, own_draws=not is_shared, found=run.attributes)
+    return account.attributes(ledger, run, run.chains * int(sizes.sum()))

@@ -23,6 +23,7 @@ from typing import Any
 from starlings.errors import SiteError
 from starlings.network import Network
 from starlings.network.communicator import Communicator
+from starlings.network.opening import FLOAT_BYTES, count_smallest
 from starlings.privacy.guard_rails import GuardRails
 from starlings.privacy.keys import KEY_BYTES, SiteKeys
 from starlings.privacy.secrecy import Secrecy
@@ -48,6 +49,8 @@ from starlings.sites.numerics import numeric_fingerprint
 
 KIND = "statement"
 """What the document calls itself."""
+STATEMENT = "signed statement of who it is"
+"""What a site tells all others of itself, in the account of what leaves a site."""
 SEED_BYTES = 4
 """Bytes of the seed, eq. (3)."""
 
@@ -85,12 +88,15 @@ def agree(
     public = mask_key.public_key().public_bytes_raw()
     statement = communicator.remembered(lambda: _statement(kit, approval, secret, public))
     documents = communicator.everybody(statement)
+    count_smallest(network, sum(map(len, documents)) // FLOAT_BYTES)
     began = remembered_time(communicator)
     found = {
         site: _checked(document, kit, site, began)
         for site, document in zip(network.names, documents, strict=True)
     }
     reveals = communicator.everybody(secret)
+    count_smallest(network, network.size * KEY_BYTES // FLOAT_BYTES)
+    network.opening.note(STATEMENT, len(statement) // FLOAT_BYTES)
     for site, reveal in zip(network.names, reveals, strict=True):
         if hashlib.sha256(reveal).hexdigest() != found[site]["commitment"]:
             raise SiteError(f"{site!r} did not reveal the secret that it had committed itself to.")

@@ -66,7 +66,7 @@ class Pilot(NamedTuple):
     """Estimates from the draws of a pilot run, in the tuned coordinates."""
 
     moments: Moments
-    """Those of agent 0's draws."""
+    """Those of the draws of the agent at the root of the sums."""
     points: np.ndarray
     """A subset of these draws, (point, dim), which all agents know."""
     rounds_per_draw: float
@@ -140,7 +140,7 @@ def pilot(
     length = tuning.sampler.pilot if length is None else length
     positions = _pilot_draws(problem, tuning, gossip, seed, watch, length)
     average = _average_if_masked(gossip, positions)
-    shown = np.moveaxis(positions[:, :, 0] if average is None else average, 0, 1)
+    shown = np.moveaxis(positions[:, :, gossip.speaker] if average is None else average, 0, 1)
     estimates = _estimates(shown, tuning.scale.ndim == 1)
     count, mean, covariance, points = _broadcast_all(gossip, estimates)
     schedule = pilot_schedule(tuning.sampler, length)
@@ -212,7 +212,8 @@ def _broadcast_all(gossip: Gossip, values: list[np.ndarray]) -> list[np.ndarray]
     """Several arrays as one agent has them, in one broadcast; masked, they are of the average."""
     flat = np.concatenate([value.ravel() for value in values])
     if gossip.masks is None:
-        gossip.ledger.note(SUMMARY, flat.size)
+        network = gossip.network
+        gossip.ledger.note(SUMMARY, flat.size, [network.names[network.centre]])
     flat = broadcast(gossip, flat)
     pieces = np.split(flat, np.cumsum([value.size for value in values])[:-1])
     return [piece.reshape(value.shape) for piece, value in zip(pieces, values, strict=True)]

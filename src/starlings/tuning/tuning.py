@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from starlings.network.gossip import Ledger
+from starlings.network.ledger import Ledger
 from starlings.problem import Problem
 from starlings.problem.coordinates import frame
 from starlings.samplers import Sampler

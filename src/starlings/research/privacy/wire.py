@@ -76,6 +76,8 @@ class SumTap:
     received: dict[str, list[np.ndarray]] = field(default_factory=dict)
     """What a site, by its name, read of its neighbours in every round: their sum, (numbers,)."""
     fewest_neighbours: int = 2
+    readers: dict[str, str | None] = field(default_factory=dict)
+    """What `starlings.runtime.maskable` has found of who reads what."""
 
     def sum_masks(self, network: Network) -> SumMasks:
         """Masks for sums over the network, with a tap."""

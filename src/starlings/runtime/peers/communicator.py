@@ -4,7 +4,7 @@
     sum           up a tree to the centre of the graph, and the total down again; where all
                   sites are neighbours, everybody's part to everybody                         (2)
     broadcast     from site 0 down a tree                                                     (3)
-    first         up and down that tree; likewise everybody's bytes                            (4)
+    first         up to the centre and down again; likewise everybody's bytes                  (4)
 
 Parts are added in the order of the sites, so that a total has the same bits whenever it is made
 again. Each message says what it is for, by the number of the call and the kind of the call: sites
@@ -126,14 +126,14 @@ class PeersCommunicator:
 
     def first(self, value: Value | None) -> Value | None:
         """The smallest value that is not None at any site, eq. (4)."""
-        call, tree = self._call(Kind.FIRST), self._to_first
+        call, tree = self._call(Kind.FIRST), self._to_centre
         every = [value, *(call.value(child) for child in tree.children)]
         data = values.encoded(values.smallest(every))
         return call.decoded(self._through_root(call, tree, data), tree.parent)
 
     def everybody(self, own: bytes) -> list[bytes]:
         """The bytes of every site, in the order of the sites, at all of them, eq. (4)."""
-        call, tree, found = self._call(Kind.EVERYBODY), self._to_first, {str(self.rank): own}
+        call, tree, found = self._call(Kind.EVERYBODY), self._to_centre, {str(self.rank): own}
         for child in tree.children:
             theirs = call.value(child)
             if not self._is_of_sites(theirs) or not found.keys().isdisjoint(theirs):
