@@ -92,6 +92,34 @@ def test_patience_grows_until_a_slow_relay_has_passed_on_a_message(sites):
             assert other.state("Ashby").connections > 1
 
 
+class Jitter(DeafRoad):
+    """A way that passes on pieces of random sizes, each after a random time."""
+
+    random = np.random.default_rng(0)
+
+    async def copy(self, reader, writer, task):
+        with contextlib.suppress(OSError):
+            while data := await reader.read(int(self.random.integers(1, 3000))):
+                await asyncio.sleep(0.004 * self.random.exponential())
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+def test_jitter_and_pieces_of_any_size_change_nothing(sites):
+    with (
+        InThread(lambda: Relay("127.0.0.1", 0)) as relay,
+        InThread(partial(Jitter, relay.port)) as road,
+    ):
+        one = Site(sites["Ashby"], {"Brook": by_relay(road.port)})
+        other = Site(sites["Brook"], {"Ashby": by_relay(relay.port)})
+        with one, other:
+            exchanged(one, other, 0, 60)
+            for number in range(60, 80):
+                exchanged(one, other, number, number + 1)
+            assert one.state("Brook").connections == 1
+
+
 @pytest.mark.slow
 def test_a_site_that_is_ten_times_slower_changes_no_bit(tmp_path):
     def program(pause, communicator):

@@ -12,7 +12,8 @@ import pytest
 
 import starlings as st
 from starlings.errors import PrivacyError, SiteError
-from starlings.sites.joining import Site
+from starlings.runtime.peers.journal import Journal
+from starlings.sites.joining import Site, join
 from starlings.sites.status_reader import read_status
 from tests.sites.rehearsals import SITES, in_one_process, provisioned
 
@@ -25,6 +26,10 @@ RUNS = {
     "D-ADMMS": (
         'draws = 10\nchains = 4\nmethod = "coherent"\nburn_in = 10\nthin = 1',
         {"draws": 10, "chains": 4, "method": "coherent", "burn_in": 10, "thin": 1},
+    ),
+    "D-SGLD": (
+        'draws = 10\nchains = 4\nburn_in = 10\n[sampler]\nname = "D-SGLD"\nstep_size = 0.001',
+        {"draws": 10, "chains": 4, "burn_in": 10, "sampler": st.DSGLD(step_size=0.001)},
     ),
     "unmasked": (
         'draws = 100\nmethod = "weights"\nprivacy = "none"',
@@ -96,6 +101,18 @@ def test_sigterm_ends_a_site_that_waits(tmp_path):
             if "waiting for Brook, Cliff" in line:
                 os.kill(process.pid, signal.SIGTERM)
         assert process.wait(60) == 130
+
+
+def test_a_second_process_of_a_site_is_refused_while_the_first_one_runs(tmp_path):
+    rehearsal = provisioned(tmp_path)
+    site = prepared(rehearsal)
+    files = (rehearsal.kits["Ashby"], rehearsal.data["Ashby"], tmp_path / "a.nc")
+    first = Journal(site.folder / "journal", site.run)
+    with pytest.raises(BlockingIOError, match=r"another run is writing .*journal \(process"):
+        join(*files, folder=tmp_path / "Ashby-site", progress=False)
+    first.close()
+    assert not (tmp_path / "a.nc").exists()
+    assert not (site.folder / "transcript.log").exists()
 
 
 def prepared(rehearsal, site="Ashby"):
