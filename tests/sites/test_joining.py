@@ -28,7 +28,7 @@ RUNS = {
         {"draws": 10, "chains": 4, "method": "coherent", "burn_in": 10, "thin": 1},
     ),
     "D-SGLD": (
-        'draws = 10\nchains = 4\nburn_in = 10\n[sampler]\nname = "D-SGLD"\nstep_size = 0.001',
+        'draws = 10\nchains = 4\nburn_in = 10\n[sampler]\nname = "dsgld"\nstep_size = 0.001',
         {"draws": 10, "chains": 4, "burn_in": 10, "sampler": st.DSGLD(step_size=0.001)},
     ),
     "unmasked": (
