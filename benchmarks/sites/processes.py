@@ -80,6 +80,8 @@ class Place:
     folder: Path
     port: int
     delay: float = 0.0
+    patience: float = 20.0
+    """Seconds without a sign of life after which a connection is opened again."""
 
     @property
     def result(self) -> Path:
@@ -103,7 +105,8 @@ class Place:
         way = RelayWay(f"ws://127.0.0.1:{self.port}", SECRET)
         named = {names[j]: stream for j, stream in streams.items()}
         me = identity(self.folder, names[self.number])
-        Links(me, dict.fromkeys(named, way), named, delay=self.delay).start()
+        timing = {"heartbeat": self.patience / 4, "patience": self.patience, "delay": self.delay}
+        Links(me, dict.fromkeys(named, way), named, **timing).start()
         found = program(PeersCommunicator(self.network, self.number, streams, journal))
         partial = self.result.with_suffix(".new")
         partial.write_text(found)
@@ -120,13 +123,14 @@ class Processes:
     program: Program
     folder: Path
     delay: float = 0.0
+    patience: float = 20.0
     port: int = 0
     processes: dict[str | int, BaseProcess] = field(default_factory=dict)
 
     @property
     def places(self) -> list[Place]:
         """All sites."""
-        rest = (self.folder, self.port, self.delay)
+        rest = (self.folder, self.port, self.delay, self.patience)
         return [Place(self.network, number, *rest) for number in range(self.network.size)]
 
     def start(self, who: str | int, harm: Harm | None = None) -> None:
@@ -147,6 +151,12 @@ class Processes:
         process.join()
         return was_running
 
+    def signal(self, who: str | int, number: signal.Signals) -> None:
+        """Send a signal, such as SIGSTOP, to one of them."""
+        process = self.processes[who]
+        assert process.pid is not None
+        os.kill(process.pid, number)
+
     def is_running(self, who: str | int) -> bool:
         """Whether one of them has not ended."""
         return self.processes[who].is_alive()
@@ -159,11 +169,11 @@ class Processes:
 
 @contextmanager
 def running(
-    network: Network, program: Program, folder: Path, delay: float = 0.0
+    network: Network, program: Program, folder: Path, delay: float = 0.0, patience: float = 20.0
 ) -> Iterator[Processes]:
     """A context in which a relay and all sites run, and after which none of them does."""
     make_identities(folder, network.names)
-    found = Processes(network, program, folder, delay, free_port())
+    found = Processes(network, program, folder, delay, patience, free_port())
     try:
         for who in (RELAY, *range(network.size)):
             found.start(who)

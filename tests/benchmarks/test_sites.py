@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -9,7 +12,9 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.sites import kills
+from benchmarks.sites.processes import running, waited
 from benchmarks.sites.thousand import LATENCY, Load, round_rate
+from starlings.network import Network
 
 KILLS = 4
 """Moments of kills in each run."""
@@ -31,6 +36,27 @@ def test_processes_that_are_killed_find_the_bits_of_a_calm_run():
 
 def constant():
     return LATENCY
+
+
+@pytest.mark.slow
+def test_a_site_that_is_frozen_and_goes_on_changes_no_bit(tmp_path):
+    """It is frozen for longer than its neighbours are patient, twice, as a laptop that sleeps."""
+    calm, frozen = [kills.run(0, seed) for seed in range(2)][-1], []
+    program, times = kills.program, iter([0.15, 0.4])
+    with running(Network.ring(3), program, tmp_path, patience=0.4) as processes:
+        due = next(times)
+
+        def look(now):
+            nonlocal due
+            if now > due:
+                processes.signal(1, signal.SIGSTOP)
+                time.sleep(1.5)
+                processes.signal(1, signal.SIGCONT)
+                frozen.append(now)
+                due = next(times, np.inf) + now
+
+        assert waited(processes, 60, look) == calm.results
+    assert frozen
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,12 @@ class Flock:
         seed: int = 0,
         loss: float = 0.0,
         kills: int = 0,
+        disorder: float = 0.0,
     ) -> None:
         self.network, self.program, self.folder = network, program, folder
         self.random = np.random.default_rng(seed)
-        self.loss, self.kills = loss, kills
-        self.frames = 0
+        self.loss, self.kills, self.disorder = loss, kills, disorder
+        self.frames = self.disordered = 0
         self.sites = [Site(self, number) for number in range(network.size)]
 
     def run(self) -> list[Any]:
@@ -135,7 +136,7 @@ class Flock:
         one, other = self.sites[a].streams[b], self.sites[b].streams[a]
         carried = False
         for sender, receiver in ((one, other), (other, one)):
-            for frame in sender.due():
+            for frame in self._in_disorder(sender.due()):
                 self.frames += 1
                 carried = True
                 chance = self.random.random()
@@ -156,6 +157,13 @@ class Flock:
             other.disconnected()
             return None
         return carried
+
+    def _in_disorder(self, frames: list[bytes]) -> list[bytes]:
+        """Frames in the order in which they were sent, or, now and then, in another one."""
+        if len(frames) > 1 and self.random.random() < self.disorder:
+            self.disordered += 1
+            return [frames[k] for k in self.random.permutation(len(frames))]
+        return frames
 
     def _kill(self, opened: set[tuple[int, int]]) -> None:
         """Kill a site, which starts again at once, or all of them."""

@@ -18,6 +18,7 @@ import pytest
 
 import starlings as st
 from starlings.errors import ProtocolError, SiteError
+from starlings.runtime.peers import carriers
 from starlings.runtime.peers.frames import HEAD, Frame, Kind
 from starlings.runtime.peers.journal import Journal
 from starlings.runtime.peers.relay import Relay
@@ -25,7 +26,7 @@ from starlings.runtime.peers.stream import Stream
 from starlings.runtime.peers.ways import DirectWay
 from tests.peers.certificates import Authority
 from tests.peers.flock import RUN, Flock
-from tests.peers.linked_sites import DeafRoad, Site, by_relay, exchanged, free_port
+from tests.peers.linked_sites import DeafRoad, Site, by_relay, exchanged, free_port, until
 from tests.peers.relays import InThread
 
 
@@ -90,6 +91,77 @@ def test_patience_grows_until_a_slow_relay_has_passed_on_a_message(sites):
                 100_000,
             ]
             assert other.state("Ashby").connections > 1
+
+
+@pytest.mark.parametrize("is_direct", [False, True], ids=["relay", "direct"])
+def test_a_way_that_is_too_slow_to_open_is_said_to_be_that(sites, monkeypatch, is_direct):
+    """One byte a second: neither a relay nor a site that takes no connections has answered."""
+    monkeypatch.setattr(carriers, "OPENING", 0.3)
+    if is_direct:
+        monkeypatch.setattr(asyncio, "open_connection", never)
+    with (
+        InThread(lambda: Relay("127.0.0.1", 0)) as relay,
+        InThread(partial(Trickle, relay.port, size=1, pause=1.0)) as road,
+    ):
+        direct = DirectWay(connects=("127.0.0.1", road.port))
+        way = direct if is_direct else by_relay(road.port)
+        with Site(sites["Ashby"], {"Brook": way}) as one:
+            until(lambda: one.state("Brook").last_error)
+            said = one.state("Brook").last_error
+            assert f"{road.port} did not answer within 0 s" in said
+            assert "less than about 500 bytes per second, which is too slow" in said
+            assert one.links.failure is None  # it is tried again
+
+
+@pytest.mark.slow
+def test_the_slowest_way_that_is_said_to_be_enough_is_enough(sites):
+    """The handshake of two sites takes longer than their patience there, which grows."""
+    pause = 0.02
+    with (
+        InThread(lambda: Relay("127.0.0.1", 0)) as relay,
+        InThread(
+            partial(Trickle, relay.port, size=round(carriers.SLOWEST * pause), pause=pause)
+        ) as road,
+    ):
+        settings = {"heartbeat": 0.5, "patience": 2.0}
+        one = Site(sites["Ashby"], {"Brook": by_relay(road.port)}, **settings)
+        other = Site(sites["Brook"], {"Ashby": by_relay(relay.port)}, **settings)
+        with one, other:
+            began = time.monotonic()
+            exchanged(one, other, 0, 1)
+            assert time.monotonic() - began > settings["patience"]
+
+
+async def never(*_, **__):
+    await asyncio.Event().wait()
+
+
+class Jitter(DeafRoad):
+    """A way that passes on pieces of random sizes, each after a random time."""
+
+    random = np.random.default_rng(0)
+
+    async def copy(self, reader, writer, task):
+        with contextlib.suppress(OSError):
+            while data := await reader.read(int(self.random.integers(1, 3000))):
+                await asyncio.sleep(0.004 * self.random.exponential())
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+def test_jitter_and_pieces_of_any_size_change_nothing(sites):
+    with (
+        InThread(lambda: Relay("127.0.0.1", 0)) as relay,
+        InThread(partial(Jitter, relay.port)) as road,
+    ):
+        one = Site(sites["Ashby"], {"Brook": by_relay(road.port)})
+        other = Site(sites["Brook"], {"Ashby": by_relay(relay.port)})
+        with one, other:
+            exchanged(one, other, 0, 60)
+            for number in range(60, 80):
+                exchanged(one, other, number, number + 1)
+            assert one.state("Brook").connections == 1
 
 
 @pytest.mark.slow

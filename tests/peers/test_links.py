@@ -14,7 +14,7 @@ import pytest
 from starlings.errors import ProtocolError, SiteError
 from starlings.runtime.peers.links import Links
 from starlings.runtime.peers.relay import Relay
-from starlings.runtime.peers.ways import DirectWay
+from starlings.runtime.peers.ways import DirectWay, RelayWay
 from tests.peers.certificates import DAY, Authority
 from tests.peers.linked_sites import (
     DeafRoad,
@@ -215,6 +215,32 @@ def test_whatever_a_relay_does_nothing_else_arrives_than_was_sent(sites, deed):
                 exchanged(one, other, number, number + 1)
             assert one.links.failure is None
             assert one.state("Brook").connections > 1
+
+
+def test_a_relay_that_puts_in_pieces_of_another_study_is_found_out(sites, tmp_path):
+    """Ashby and Brook take part in two studies at one relay, with one key each in both."""
+
+    class Splicing(AlteringRelay):
+        others = ()
+
+        def alter(self, end, piece, number):
+            token, self.others = end.place[0], [*self.others[-50:], (end.place, piece)]
+            spliced = [p for place, p in self.others if place[0] != token and place[1] == "0"]
+            if number % 29 or not spliced:
+                return [(end.other, piece)]
+            return [(end.other, spliced[-1]), (end.other, piece)]
+
+    with InThread(lambda: Splicing("127.0.0.1", 0)) as relay:
+        timing = {"heartbeat": 0.05, "patience": 0.5}
+        first = pair_of(sites, by_relay(relay.port), **timing)
+        way = RelayWay(f"ws://127.0.0.1:{relay.port}", bytes(32))
+        second = pair_of(sites, way, **timing)
+        with first[0], first[1], second[0], second[1]:
+            for number in range(20):
+                exchanged(*first, number, number + 1)
+                exchanged(*second, number, number + 1)
+            assert all(site.links.failure is None for site in (*first, *second))
+            assert sum(site.state("Brook").connections for site in (first[0], second[0])) > 2
 
 
 def test_a_relay_that_connects_the_wrong_sites_is_found_out(sites):

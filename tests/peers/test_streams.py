@@ -70,6 +70,28 @@ def test_losses_and_kills_change_no_bit(graph, tmp_path):
         assert sum(site.restarts for site in flock.sites) > 0
 
 
+def test_messages_that_overtake_each_other_change_no_bit(tmp_path):
+    found = []
+    for disorder in (0.0, 0.5):
+        folder = tmp_path / str(disorder)
+        folder.mkdir()
+        flock = Flock(st.Network.path(4), ahead, folder, seed=1, disorder=disorder)
+        found.append(flock.run())
+        assert (flock.disordered > 5) == (disorder > 0)
+    assert found[0] == found[1]
+
+
+def ahead(communicator):
+    """A program in which messages follow each other without an answer in between."""
+    found = []
+    for number in range(40):
+        for stream in communicator.streams.values():
+            for part in range(3):
+                stream.send(b"%d %d %d" % (communicator.rank, number, part))
+        found += [s.receive() for s in communicator.streams.values() for _ in range(3)]
+    return found
+
+
 def test_what_was_found_by_chance_is_the_same_after_a_restart(tmp_path):
     """A site whose numbers differed from before would be stopped by its journal."""
     flock = Flock(st.Network.ring(4), program_of_chance, tmp_path, seed=3, kills=8)

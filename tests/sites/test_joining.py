@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +14,10 @@ import pytest
 
 import starlings as st
 from starlings.errors import PrivacyError, SiteError
-from starlings.sites.joining import Site
+from starlings.runtime.peers.journal import Journal, Kind
+from starlings.sites.joining import Site, join
 from starlings.sites.status_reader import read_status
+from starlings.sites.transcript import SENT, Lines
 from tests.sites.rehearsals import SITES, in_one_process, provisioned
 
 RUNS = {
@@ -25,6 +29,10 @@ RUNS = {
     "D-ADMMS": (
         'draws = 10\nchains = 4\nmethod = "coherent"\nburn_in = 10\nthin = 1',
         {"draws": 10, "chains": 4, "method": "coherent", "burn_in": 10, "thin": 1},
+    ),
+    "D-SGLD": (
+        'draws = 10\nchains = 4\nburn_in = 10\n[sampler]\nname = "dsgld"\nstep_size = 0.001',
+        {"draws": 10, "chains": 4, "burn_in": 10, "sampler": st.DSGLD(step_size=0.001)},
     ),
     "unmasked": (
         'draws = 100\nmethod = "weights"\nprivacy = "none"',
@@ -63,10 +71,48 @@ def check_status(status, result, privacy):
     traces = np.array(status["traces"])
     assert status["traced"] == ["beta[intercept]", "beta[age]", "beta[dose]"]
     np.testing.assert_allclose(traces[-1], draws[-1, 0], rtol=1e-12)
-    assert status["task"]["name"] == "waiting until the neighbours have everything"
+    assert status["task"]["name"] == "done"
     assert status["rounds"] >= result.attrs["network_rounds"]
     is_known = result.attrs["method"] in ("weights", "hmc") or privacy == "none"
     assert (status["disagreement"] is not None) == is_known
+
+
+def with_the_same_chance(rehearsal, site):
+    """Begin a run anew that finds by chance what the last one found: secrets for seed and masks."""
+    prepared_site = prepared(rehearsal, site)
+    path = prepared_site.folder / "journal"
+    with contextlib.closing(Journal(path, prepared_site.run)) as journal:
+        found = [journal.body(place) for place in journal.past.found]
+    shutil.rmtree(prepared_site.folder)
+    with contextlib.closing(Journal(path, prepared_site.run)) as journal:
+        for value in found:
+            journal.append(Kind.FOUND, value)
+
+
+def draws_and_messages(rehearsal, results):
+    """The draws of every site, and the digests of all messages that it has sent, in every bit."""
+    draws = {site: results[site].posterior.beta.values.tobytes() for site in SITES}
+    logs = {site: list(Lines(rehearsal._run_folder(site) / "transcript.log")) for site in SITES}
+    sent = {
+        site: sorted((e["other"], e["number"], e["digest"]) for e in map(entry_of, log) if e)
+        for site, log in logs.items()
+    }
+    return draws, sent
+
+
+def entry_of(line):
+    return line.entry if line.what == SENT else None
+
+
+@pytest.mark.slow
+def test_a_run_with_kills_and_a_calm_one_have_the_same_bits(tmp_path):
+    """Draws, and every message with its masks, of whole processes of `starlings join`."""
+    rehearsal = provisioned(tmp_path, 'draws = 100\nmethod = "weights"')
+    with_kills = draws_and_messages(rehearsal, rehearsal.run(kills=3, seed=1))
+    assert len(rehearsal.kills) == 3
+    for site in SITES:
+        with_the_same_chance(rehearsal, site)
+    assert draws_and_messages(rehearsal, rehearsal.run()) == with_kills
 
 
 @pytest.mark.slow
@@ -97,6 +143,18 @@ def test_sigterm_ends_a_site_that_waits(tmp_path):
             if "waiting for Brook, Cliff" in line:
                 os.kill(process.pid, signal.SIGTERM)
         assert process.wait(60) == 130
+
+
+def test_a_second_process_of_a_site_is_refused_while_the_first_one_runs(tmp_path):
+    rehearsal = provisioned(tmp_path)
+    site = prepared(rehearsal)
+    files = (rehearsal.kits["Ashby"], rehearsal.data["Ashby"], tmp_path / "a.nc")
+    first = Journal(site.folder / "journal", site.run)
+    with pytest.raises(BlockingIOError, match=r"another run is writing .*journal \(process"):
+        join(*files, folder=tmp_path / "Ashby-site", progress=False)
+    first.close()
+    assert not (tmp_path / "a.nc").exists()
+    assert not (site.folder / "transcript.log").exists()
 
 
 def prepared(rehearsal, site="Ashby"):

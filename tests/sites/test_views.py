@@ -86,8 +86,7 @@ def test_what_a_site_writes_can_be_shown(tmp_path):
     file.reached(120)
     for draw in range(400):
         file.drew(["a", "b", "c", "d", "e"], [draw, -draw, 0.0, 0.5, 9.0], 0.5)
-    with file:
-        pass
+    file._try("done")
     assert (tmp_path / "status.json").stat().st_mode & 0o777 == 0o600
     found = View.of(read_status(tmp_path))
     assert (found.level, found.rounds, found.certificate) == ("done", "7", "61 days")
@@ -100,6 +99,9 @@ def test_what_a_site_writes_can_be_shown(tmp_path):
         ("d", "0.5"),
     ]
     assert found.traces[0].values == list(range(100, 400))
+    with file:
+        pass
+    assert View.of(read_status(tmp_path)).phase == "done"
     assert (found.neighbours[0].received, found.neighbours[0].unconfirmed) == ("7", "5")
 
 

@@ -175,7 +175,7 @@ def join(
         _note(result, site)
         own.claim()
         result.save(output, overwrite)
-        status.began("waiting until the neighbours have everything")
+        status.began("last messages to the neighbours")
         communicator.barrier()
         _linger(communicator.journal, streams, site.folder / "delivered")
     return result

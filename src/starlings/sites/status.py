@@ -77,6 +77,8 @@ class StatusFile:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._ended.set()
         self._thread.join()
+        if error is None:
+            self.began("done")
         self._try("done" if error is None else f"stopped: {error or type(error).__name__}")
 
     def began(self, task: str, total: int | None = None, unit: str = "") -> None:

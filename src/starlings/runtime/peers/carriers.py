@@ -22,6 +22,10 @@ BUFFER = 1_048_576
 """Bytes that a carrier keeps for a slow network before `send` waits."""
 OPENING = 15.0
 """Seconds within which a connection to a relay, a proxy or a neighbour is there."""
+SLOWEST = 500
+"""Bytes per second of the slowest way over which a connection to a relay opens: the request and its
+answer, with the relay's own TLS a few thousand bytes, have to pass within `OPENING`. Once it is
+open, the patience grows as far as a slow way needs it."""
 CLOSING = 3.0
 """Seconds within which the other end says that it has everything."""
 MOST_LATE = 1024
@@ -77,6 +81,8 @@ class RelayCarrier:
                 user_agent_header=None,
                 **_outer_tls(way),
             )
+        except TimeoutError:
+            raise ConnectionError(_too_slow(str(way))) from None
         except (OSError, errors.WebSocketException) as error:
             text = str(error) or type(error).__name__
             raise ConnectionError(f"{way} cannot be reached: {text}.") from None
@@ -151,6 +157,14 @@ class RelayCarrier:
         return ConnectionError(f"{self.where} closed the connection{reason and ': '}{reason}.")
 
 
+def _too_slow(way: str) -> str:
+    """What is said where a connection is not there in time."""
+    return (
+        f"{way} did not answer within {OPENING:.0f} s: it is not there, or the way to it carries "
+        f"less than about {SLOWEST} bytes per second, which is too slow."
+    )
+
+
 def _outer_tls(way: RelayWay) -> dict[str, Any]:
     """Settings for the TLS of the relay, around that of the sites."""
     if way.url.startswith("ws:"):
@@ -179,8 +193,10 @@ class DirectCarrier:
         try:
             async with asyncio.timeout(OPENING):
                 return cls(*await asyncio.open_connection(host, port, limit=PIECE))
-        except OSError as error:  # TimeoutError is one
-            text = str(error) or "no answer"
+        except TimeoutError:
+            raise ConnectionError(_too_slow(f"{host}:{port}")) from None
+        except OSError as error:
+            text = str(error)
             raise ConnectionError(f"{host}:{port} cannot be reached: {text}.") from None
 
     async def send(self, data: bytes) -> None:
