@@ -30,10 +30,12 @@ from starlings.sites.absence import (
 from starlings.sites.joining import Connection, Site
 from starlings.sites.limits import Limits
 from starlings.sites.rehearsal import Rehearsal
+from starlings.sites.status_view import View
 from starlings.sites.trial import Trial
 from starlings.tuning.tuner import Coordinates
 from tests.peers.flock import Flock
 from tests.peers.relays import InThread
+from tests.sites.statuses import status
 
 SITES = ["Ashby", "Brook", "Cliff", "Downs"]
 PRESENT = SITES[:3]
@@ -258,3 +260,8 @@ def test_the_manifest_and_the_trial_say_what_may_be_done(tmp_path):
     (tmp_path / "trial.toml").write_text(TRIAL.format(absent="forget", graph="ring"))
     with pytest.raises(ValueError, match=r"`absent` must be one of .*'wait', 'leave'"):
         Trial.read(tmp_path / "trial.toml")
+
+
+def test_views_say_whom_a_run_does_not_have():
+    assert "without" not in View.of(status()).title
+    assert View.of(status(absent=["Elm", "Dale"])).title.endswith(" (without Elm and Dale)")

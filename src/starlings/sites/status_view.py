@@ -87,6 +87,7 @@ class View:
         days, disagreement = status.get("certificate_days"), status.get("disagreement")
         rows = [_neighbour(each, is_alive) for each in status["neighbours"]]
         title, detail = _words(level, status, rows, now)
+        title += _without(status)
         return cls(
             level=level,
             title=title,
@@ -186,6 +187,12 @@ def _words(
         return "The run is advancing", f"All messages of the neighbours come in time.{links}"
     since = how_long(now - _advanced(status))
     return "This site is computing", f"Nobody is waited for. The last call was {since} ago.{links}"
+
+
+def _without(status: Mapping[str, Any]) -> str:
+    """Whom the run does not have, in words."""
+    absent = status.get("absent") or []
+    return f" (without {_listed(absent)})" if absent else ""
 
 
 def _stopped(status: Mapping[str, Any], now: float) -> tuple[str, str]:
