@@ -93,13 +93,13 @@ def test_a_statement_that_was_changed_on_the_way_is_refused(kits, tmp_path, monk
     """The site in the middle of the path puts in a key of its own for masks."""
     checked = agreement._checked
 
-    def tampered(document, kit, site, began):
+    def tampered(document, kit, site, *rest):
         if site != "Cliff" or kit.site != "Ashby":
-            return checked(document, kit, site, began)
+            return checked(document, kit, site, *rest)
         approval, statement = values.decoded(document)
         place = statement.index(b'"mask_key":"') + len(b'"mask_key":"')
         changed = statement[:place] + b"00" * 32 + statement[place + 64 :]
-        return checked(values.encoded((approval, changed)), kit, site, began)
+        return checked(values.encoded((approval, changed)), kit, site, *rest)
 
     monkeypatch.setattr(agreement, "_checked", tampered)
     refused(kits, tmp_path, "the statement of 'Cliff' is not signed by 'Cliff'")
@@ -123,7 +123,7 @@ def test_a_secret_that_differs_from_the_commitment_is_refused(kits, tmp_path, mo
     monkeypatch.setattr(
         agreement,
         "_statement",
-        lambda kit, approval, secret, key: STATEMENT(kit, approval, b"another secret", key),
+        lambda kit, approval, _, *rest: STATEMENT(kit, approval, b"another secret", *rest),
     )
     refused(kits, tmp_path, "did not reveal the secret")
 
@@ -132,8 +132,8 @@ def test_a_key_for_masks_of_which_every_secret_is_zero_is_refused(kits, tmp_path
     monkeypatch.setattr(
         agreement,
         "_statement",
-        lambda kit, approval, secret, key: STATEMENT(
-            kit, approval, secret, bytes(32) if kit.site == "Cliff" else key
+        lambda kit, approval, secret, key, *rest: STATEMENT(
+            kit, approval, secret, bytes(32) if kit.site == "Cliff" else key, *rest
         ),
     )
     refused(kits, tmp_path, "the statement of 'Cliff' cannot be used: `mask_key` is no key")

@@ -54,6 +54,14 @@ def join(
             show_default="as in the trial",
         ),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The name of a site that does not come back; may be repeated. All other sites "
+            "have to say the same.",
+            show_default="all take part",
+        ),
+    ] = None,
     delay: Annotated[
         float,
         typer.Option(min=0.0, help="Seconds by which everything is sent too late, to rehearse."),
@@ -80,6 +88,7 @@ def join(
         overwrite=overwrite,
         connection=connection,
         progress=not quiet,
+        without=without or (),
     )
     if not quiet:
         print_summary(result, output, as_json=False, quiet=False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import numbers
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -55,6 +55,7 @@ class Network:
         self.budget = Budget()
         self.opening = Ledger()
         """What all processes have sent to agree on something before a run, see `opening`."""
+        self.on_mode: Callable[[Any], None] = lambda mode: None
         self.nodes: list[Any] = list(graph.nodes)
         self.names: list[str] = [str(node) for node in self.nodes]
         if len(set(self.names)) < len(self.names):
@@ -147,6 +148,16 @@ class Network:
         """
         seen = self.limited(self.budget)
         seen.secrecy = secrecy
+        return seen
+
+    def noting_mode(self, note: Callable[[Any], None]) -> Network:
+        """This network with somebody who is told the mode of a posterior when all agents have it.
+
+        Args:
+            note: is called with the `starlings.tuning.tuner.Coordinates`.
+        """
+        seen = copy.copy(self)
+        seen.on_mode = note
         return seen
 
     @cached_property

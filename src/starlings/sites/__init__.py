@@ -24,6 +24,7 @@
     transcript.py       what a site sent and received, line by line
     audit.py            whether the transcripts of two sites agree
     agreement.py        what all sites agree on before anything else: a seed, and keys for masks
+    absence.py          which sites are absent, and the run of the others
     joining.py          one site in a run, from its kit to its draws
     same_run.py         what a run has in common with itself when it starts again
     endings.py          what ends a run before its time: hours and signals

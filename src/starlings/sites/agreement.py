@@ -2,7 +2,7 @@
 
 Every site sends a statement to all others, and then what it had committed itself to:
 
-    statement_i = approval_i, mask key_i, SHA-256(secret_i), numerics_i, signed with site key_i  (1)
+    statement_i = approval_i, absent_i, mask key_i, SHA-256(secret_i), numerics_i, signed by i   (1)
     reveal_i    = secret_i                                                                       (2)
     seed        = SHA-256(secret_1, ..., secret_N)                                               (3)
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -86,12 +86,13 @@ def agree(
     x25519 = primitives("asymmetric.x25519")
     mask_key = x25519.X25519PrivateKey.from_private_bytes(own)
     public = mask_key.public_key().public_bytes_raw()
-    statement = communicator.remembered(lambda: _statement(kit, approval, secret, public))
+    absent = [site for site in kit.manifest.sites if site not in network.names]
+    statement = communicator.remembered(lambda: _statement(kit, approval, secret, public, absent))
     documents = communicator.everybody(statement)
     count_smallest(network, sum(map(len, documents)) // FLOAT_BYTES)
     began = remembered_time(communicator)
     found = {
-        site: _checked(document, kit, site, began)
+        site: _checked(document, kit, site, began, absent)
         for site, document in zip(network.names, documents, strict=True)
     }
     reveals = communicator.everybody(secret)
@@ -108,13 +109,16 @@ def agree(
     return Agreement(int.from_bytes(session[:SEED_BYTES], "little"), secrecy)
 
 
-def _statement(kit: Kit, approval: bytes, secret: bytes, mask_key: bytes) -> bytes:
+def _statement(
+    kit: Kit, approval: bytes, secret: bytes, mask_key: bytes, absent: Sequence[str] = ()
+) -> bytes:
     """The statement of this site, eq. (1)."""
     content = {
         "kind": KIND,
         "format": FORMAT,
         "manifest": kit.manifest.hash,
         "site": kit.site,
+        "absent": list(absent),
         "mask_key": mask_key.hex(),
         "commitment": hashlib.sha256(secret).hexdigest(),
         "numerics": numeric_fingerprint(),
@@ -131,7 +135,9 @@ def remembered_time(communicator: Communicator) -> datetime:
     return as_time({"time": text}, "time", "the journal")
 
 
-def _checked(document: bytes, kit: Kit, site: str, began: datetime) -> Mapping[str, Any]:
+def _checked(
+    document: bytes, kit: Kit, site: str, began: datetime, absent: Sequence[str] = ()
+) -> Mapping[str, Any]:
     """The statement of a site, whose approval and signature are right."""
     where = f"the statement of {site!r}"
     parts = values.decoded(document)
@@ -147,6 +153,11 @@ def _checked(document: bytes, kit: Kit, site: str, began: datetime) -> Mapping[s
         site,
     ):
         raise damaged(where, "it is of another site or manifest")
+    if field(found, "absent", list, where) != list(absent):
+        raise SiteError(
+            f"{site!r} says that the absent sites are {found['absent']}, and {kit.site!r} that "
+            f"they are {list(absent)}. All sites have to say the same by `--without`."
+        )
     _check_hexadecimal(found, where)
     own = kit.manifest.content["numerics"]
     if field(found, "numerics", str, where) != own:

@@ -29,6 +29,16 @@ MASKED = {
 """What masks do, by `privacy`."""
 
 
+ABSENT_IN_WORDS = {
+    "wait": "all sites wait for one that is away",
+    "stand-in": "if all other sites say so, they go on without a site, with a Gaussian "
+    "approximation in place of its rows",
+    "leave": "if all other sites say so, they go on without a site, as if it had never been there. "
+    "Who has a result with it and one without it can tell what its rows say",
+}
+"""What may be done without a site, by `absent` of the limits."""
+
+
 def what_leaves(manifest: Manifest) -> str:
     """What leaves a site, in words."""
     run, sampler = manifest.content["run"], manifest.content["sampler"]
@@ -68,6 +78,7 @@ def what_runs(kit: Kit) -> list[tuple[str, str]]:
         ("masks", MASKED.get(content["privacy"], content["privacy"])),
         ("limits", f"{limits.rounds:,} network rounds, {limits.hours:,} hours"),
         ("", f"at least {limits.fewest_sites} sites, {limits.fewest_rows} rows at each"),
+        ("if absent", ABSENT_IN_WORDS[limits.absent]),
         ("versions", ", ".join(f"{name} {v}" for name, v in content["versions"].items())),
     ]
     return [(name, _printable(text)) for name, text in lines]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,6 @@ from starlings.problem import Problem
 from starlings.results.outputs import RunFiles
 from starlings.results.result import Result
 from starlings.runtime.peers.communicator import PeersCommunicator
-from starlings.runtime.peers.frames import RUN_BYTES
 from starlings.runtime.peers.journal import Journal
 from starlings.runtime.peers.links import Links
 from starlings.runtime.peers.stream import Stream
@@ -38,12 +37,13 @@ from starlings.runtime.peers.tls import Identity
 from starlings.runtime.peers.ways import DirectWay, RelayWay, Way
 from starlings.sampling import sample
 from starlings.sampling.private import measured_columns
+from starlings.sites.absence import Absence, SavedMode, run_folder, with_stand_in
 from starlings.sites.agreement import agree
 from starlings.sites.approvals import verify_approval
 from starlings.sites.endings import ended_by_signals, ended_by_time, first_start
 from starlings.sites.keys import key_hash, private_folder, write_private
 from starlings.sites.kit import Kit
-from starlings.sites.same_run import OwnOutput, check_unchanged
+from starlings.sites.same_run import OwnOutput, check_unchanged, digest_of_rows
 from starlings.sites.site_data import SiteData, refused_moments
 from starlings.sites.status import StatusFile
 from starlings.sites.transcript import Transcript
@@ -82,39 +82,59 @@ class Site:
     problem: Problem
     network: Network
     rails: GuardRails
+    absence: Absence
+    """Who is absent, as this site says."""
     folder: Path = field(init=False)
     """Where the journal, the transcript and the status of the run are."""
 
     def __post_init__(self) -> None:
-        self.folder = private_folder(self.kit.home.path / f"run-{self.kit.manifest.hash[:16]}")
+        self.folder = private_folder(run_folder(self.kit.home.path, self.absence.hash))
 
     @classmethod
-    def prepare(cls, kit_path: Path, data: Path, folder: Path | None = None) -> Site:
+    def prepare(
+        cls,
+        kit_path: Path,
+        data: Path,
+        folder: Path | None = None,
+        without: Collection[str] = (),
+    ) -> Site:
         """Open a kit and the rows of its site, and check everything that can be checked alone."""
         kit = Kit.open(kit_path, folder)
         kit.check_usable()
         approval = _approval(kit)
         kit.install()
         manifest = kit.manifest
+        rails = manifest.limits.with_those_of(GuardRails.of_this_machine())
+        absence = Absence.declared(kit, without, rails)
         rows = SiteData.open(data, kit.site, list(manifest.content["columns"]))
         study = kit.study(rows)
-        problem = study.make_problem([kit.site], refused_moments).part_of(manifest.sites)
-        rails = manifest.limits.with_those_of(GuardRails.of_this_machine())
+        everybody = study.make_problem([kit.site], refused_moments).part_of(manifest.sites)
+        problem, network = absence.apply(everybody, study.make_network(manifest.sites))
         if manifest.content["privacy"] == "none":
             rails.check_masks()
         measured = measured_columns(problem)
-        rails.check(len(manifest.sites), problem.dim, problem.shards, measured=measured)
-        return cls(kit, approval, study, problem, study.make_network(manifest.sites), rails)
+        rails.check(network.size, problem.dim, problem.shards, measured=measured)
+        return cls(kit, approval, study, problem, network, rails, absence)
 
     @property
     def number(self) -> int:
-        """The number of this site."""
-        return self.kit.manifest.sites.index(self.kit.site)
+        """The number of this site, among those that take part."""
+        return self.network.names.index(self.kit.site)
 
     @property
     def run(self) -> bytes:
         """The name of the run in every frame."""
-        return bytes.fromhex(self.kit.manifest.hash)[:RUN_BYTES]
+        return self.absence.run
+
+    @property
+    def neighbours(self) -> list[str]:
+        """The sites with which this one exchanges messages."""
+        return [name for name in self.kit.roster.neighbours if name in self.absence.present]
+
+    @property
+    def saved_mode(self) -> SavedMode:
+        """The mode of the run of all sites, if this site has saved it."""
+        return SavedMode.of(self.kit.home.path, self.kit.manifest)
 
     @property
     def identity(self) -> Identity:
@@ -144,6 +164,7 @@ def join(
     overwrite: bool = False,
     connection: Connection | None = None,
     progress: bool | None = None,
+    without: Collection[str] = (),
 ) -> Result:
     """Take part in a run, and return the draws of this site.
 
@@ -155,8 +176,11 @@ def join(
         overwrite: replace the output file if it exists and is not of this run.
         connection: how relays are reached.
         progress: show what is being done; by default only on a terminal.
+        without: sites that are absent, if the manifest allows to go on without them. All other
+            sites have to say the same; theirs is a run of its own.
     """
-    site = Site.prepare(Path(kit), Path(data), None if folder is None else Path(folder))
+    home = None if folder is None else Path(folder)
+    site = Site.prepare(Path(kit), Path(data), home, without)
     own = OwnOutput(site.folder / "output", Path(output).absolute())
     overwrite = overwrite or own.is_of_this_run
     RunFiles(output, overwrite).check([Path(kit), Path(data)])
@@ -166,12 +190,15 @@ def join(
         network = site.network.distributed([site.number], communicator)
         network = network.limited(Budget(site.rails.most_rounds))
         agreement = agree(site.kit, site.approval, network, communicator, site.rails)
+        problem = _problem(site, communicator)
+        if not site.absence.sites:
+            network = network.noting_mode(lambda mode: _save_mode(site, mode))
         if site.kit.manifest.content["privacy"] == "totals":
             network = network.masked(agreement.secrecy)
         settings = site.study.run_settings() | {"seed": agreement.seed, "privacy": "none"}
         sampler = site.study.make_sampler()
         with observed_by(status):
-            result = sample(site.problem, network, sampler, **settings, progress=progress)
+            result = sample(problem, network, sampler, **settings, progress=progress)
         _note(result, site)
         own.claim()
         result.save(output, overwrite)
@@ -179,6 +206,19 @@ def join(
         communicator.barrier()
         _linger(communicator.journal, streams, site.folder / "delivered")
     return result
+
+
+def _problem(site: Site, communicator: PeersCommunicator) -> Problem:
+    """The problem of the sites that take part, with a stand-in for the others if there is one."""
+    if not site.absence.has_stand_in:
+        return site.problem
+    own = site.saved_mode.load(digest_of_rows(site.problem))
+    return with_stand_in(site.problem, site.network, own, communicator)
+
+
+def _save_mode(site: Site, mode: Any) -> None:
+    """Keep the mode of the run of all sites, for when one of them does not come back."""
+    site.saved_mode.save(mode, digest_of_rows(site.problem))
 
 
 @contextmanager
@@ -189,12 +229,13 @@ def _joined(
     with ExitStack() as stack:
         journal = Journal(site.folder / "journal", site.run)
         stack.callback(journal.close)
-        names, manifest = site.kit.manifest.sites, site.kit.manifest
-        transcript = Transcript(site.folder / "transcript.log", site.kit.site, manifest.hash)
+        names, manifest = site.network.names, site.kit.manifest
+        transcript = Transcript(site.folder / "transcript.log", site.kit.site, site.absence.hash)
         stack.callback(transcript.close)
         streams = {}
-        for name in site.kit.roster.neighbours:
+        for name in site.neighbours:
             stream = Stream(site.run, site.number, names.index(name), name, journal)
+            stream.explain_run = site.absence.explain(site.kit.site, name)
             transcript.follow(stream)
             streams[name] = stream
         for stream in streams.values():
@@ -206,7 +247,7 @@ def _joined(
         links = Links(site.identity, ways, streams, delay=connection.delay)
         links.start()
         stack.callback(links.close)
-        status = StatusFile(site.folder, site.kit, communicator, links)
+        status = StatusFile(site.folder, site.kit, communicator, links, site.absence.sites)
         stack.enter_context(status)
         began = first_start(site.folder / "began")
         stack.enter_context(ended_by_signals(streams.values()))
@@ -226,8 +267,7 @@ def _cause(error: BaseException, communicator: PeersCommunicator, streams: Any) 
 
 
 def _note(result: Result, site: Site) -> None:
-    """Say in the result whose rows it is about, and by which manifest."""
-    result.set_attribute("data_of", site.kit.manifest.sites)
+    """Say in the result which site it is of, and by which manifest."""
     result.set_attribute("site", site.kit.site)
     result.set_attribute("manifest", site.kit.manifest.hash)
 

@@ -15,7 +15,7 @@ from typing import Any
 from starlings.errors import SiteError
 from starlings.sites.documents import Table, as_time, canonical, damaged, field, sha256
 from starlings.sites.keys import key_hash
-from starlings.sites.limits import Limits
+from starlings.sites.limits import ABSENT, Limits
 from starlings.sites.site_names import check_name, check_site_names
 from starlings.sites.trial import edges_of, study_from_text
 from starlings.study.sections import keys_of
@@ -81,7 +81,9 @@ def _check_more(content: Table, where: str) -> None:
     if set(content["limits"]) != set(known):
         raise damaged(where, "`limits` has not the keys of this version of starlings")
     for name, key in known.items():
-        field(content["limits"], name, float if key.default < 1 else int, where)
+        field(content["limits"], name, Limits.type_of(key.default), where)
+    if content["limits"]["absent"] not in ABSENT:
+        raise damaged(where, f"`absent` in `limits` must be one of {ABSENT}")
     if not all(type(url) is str for url in content["relay"]):
         raise damaged(where, "`relay` must be a list of texts")
     for name in content["code"]:

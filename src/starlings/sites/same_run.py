@@ -22,7 +22,7 @@ def check_unchanged(problem: Problem, communicator: Communicator) -> None:
     This is on disk before anything is sent, so that no mask hides two different numbers, also where
     the machine stopped before it had the digests of the last messages on disk.
     """
-    found = _digest(problem)
+    found = digest_of_rows(problem)
     if communicator.remembered(lambda: found) != found:
         raise SiteError(
             "the rows or a package have changed since this run began. Restore what was there, or "
@@ -30,7 +30,7 @@ def check_unchanged(problem: Problem, communicator: Communicator) -> None:
         )
 
 
-def _digest(problem: Problem) -> bytes:
+def digest_of_rows(problem: Problem) -> bytes:
     """A digest of what the messages of this site follow from, beside the manifest."""
     found = hashlib.sha256(str(versions()).encode())
     for array in jax.tree.leaves(dict(problem.shards)):

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,15 @@ class StatusFile:
     """A context in which the status of a site is written every second; an `Observer` of the run."""
 
     def __init__(
-        self, folder: Path, kit: Kit, communicator: PeersCommunicator, links: Links
+        self,
+        folder: Path,
+        kit: Kit,
+        communicator: PeersCommunicator,
+        links: Links,
+        absent: Collection[str] = (),
     ) -> None:
         self.path, self.kit, self.links = folder / FILE, kit, links
-        self.communicator = communicator
+        self.communicator, self.absent = communicator, absent
         self.started = self.advanced = time.time()
         self.task = Task()
         self.disagreement: float | None = None
@@ -114,8 +119,9 @@ class StatusFile:
             "site": self.kit.site,
             "trial": self.kit.manifest.trial,
             "manifest": self.kit.manifest.hash,
-            "sites": self.kit.manifest.sites,
-            "edges": self.kit.manifest.content["edges"],
+            "sites": [site for site in self.kit.manifest.sites if site not in self.absent],
+            "edges": [e for e in self.kit.manifest.content["edges"] if not {*e} & {*self.absent}],
+            "absent": list(self.absent),
             "state": state,
             "process": os.getpid(),
             "began": self.started,

@@ -103,6 +103,7 @@ class View:
         rows = [_neighbour(each, is_alive) for each in status["neighbours"]]
         task, rounds_per_second = status.get("task") or {}, status.get("rounds_per_second") or 0
         title, detail = _words(level, status, rows, now)
+        title += _without(status)
         return cls(
             level=level,
             title=title,
@@ -204,6 +205,12 @@ def _words(
         return "The run is advancing", f"All messages of the neighbours come in time.{links}"
     since = how_long(now - _advanced(status))
     return "This site is computing", f"Nobody is waited for. The last round was {since} ago.{links}"
+
+
+def _without(status: Mapping[str, Any]) -> str:
+    """Whom the run does not have, in words."""
+    absent = status.get("absent") or []
+    return f" (without {_listed(absent)})" if absent else ""
 
 
 def _stopped(status: Mapping[str, Any], now: float) -> tuple[str, str]:

@@ -36,7 +36,7 @@ from starlings.samplers import Sampler
 from starlings.sampling.choice import choice_of
 from starlings.sampling.private import PRIVACY
 from starlings.sites.documents import sha256
-from starlings.sites.limits import Limits
+from starlings.sites.limits import ABSENT, Limits
 from starlings.sites.site_names import check_name, check_site_names
 from starlings.sites.trial_text import as_toml
 from starlings.study.schema import NAMES, OPTIONAL, checked_sections
@@ -252,9 +252,12 @@ def _columns(section: Section, names: list[str]) -> dict[str, str]:
 def _limits(section: Section) -> Limits:
     section.check(keys_of(Limits))
     for name, value in section.table.items():
-        if value <= 0:
+        if not isinstance(value, str) and value <= 0:
             raise section.error(f"`{name}` must be above 0, got {value}.")
-    return Limits(**section.table)
+    found = Limits(**section.table)
+    if found.absent not in ABSENT:
+        raise section.error(f"`absent` must be one of {ABSENT}, got {found.absent!r}.")
+    return found
 
 
 def code_of(study: Study) -> dict[str, str]:

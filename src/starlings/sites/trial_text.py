@@ -52,6 +52,7 @@ urls = ["wss://relay.example.org"]
 rounds = 100000   # network rounds of one run, at most
 hours = 168       # hours from the first start of the run at a site to its end, at most
 fewest_rows = 11  # rows that every site has to have
+# absent = "leave"  # what the others may do without a site: "wait", "stand-in" or "leave" it out
 """
 """A commented draft of a trial file."""
 

@@ -56,7 +56,7 @@ def without(
 
     >>> import numpy as np
     >>> import starlings as st
-    >>> problem, network = st.models.gaussian(np.ones((3, 1, 1)), [[0.0], [3.0], [9.0]]), None
+    >>> problem = st.models.gaussian(np.ones((3, 1, 1)), [[0.0], [3.0], [9.0]])
     >>> problem, network = problem.renamed(["a", "b", "c"]), st.Network.complete(3)
     >>> for how in ("leave", "stand-in"):
     ...     fewer, smaller = st.without(problem, network, ["c"], how)

@@ -134,7 +134,9 @@ def coordinates_at_mode(
     starts = default_starts(problem.dim) if start is None else list(np.atleast_2d(start))
     mode = find_mode(potential, starts, problem.point_as_text)
     _refuse_flat(problem, mode.hessian)
-    return Coordinates(mode.point, mode.scale, is_at_mode=True), mode.iterations  # (1)
+    found = Coordinates(mode.point, mode.scale, is_at_mode=True)  # (1)
+    gossip.network.on_mode(found)
+    return found, mode.iterations
 
 
 def _refuse_flat(problem: Problem, hessian: np.ndarray) -> None:

@@ -88,6 +88,11 @@ class Stream:
         self.on_used: Callable[[int, bytes], None] = lambda number, body: None
         """Called with the number and the bytes of every message that is made, and of every one of
         the neighbour that is used; after a restart with those from before again."""
+        self.explain_run: Callable[[bytes], str] = lambda run: (
+            f"{self.neighbour} runs another study, or another version of it. All sites need "
+            "kits with one manifest, and one folder for each run."
+        )
+        """What is wrong where the neighbour takes part in another run, by the name of that run."""
         self.num_used = 0
         """Messages of the neighbour that have been used."""
         journal.on_sync.append(self._synced)
@@ -147,10 +152,7 @@ class Stream:
         """
         frame = Frame.decoded(data)
         if frame.run != self.run:
-            raise SiteError(
-                f"{self.neighbour} runs another study, or another version of it. All sites need "
-                "kits with one manifest, and one folder for each run."
-            )
+            raise SiteError(self.explain_run(frame.run))
         if frame.sender != self.number:
             raise ProtocolError(f"a frame of site {frame.sender} came from {self.neighbour}.")
         with self._changed:
