@@ -234,7 +234,7 @@ class LinkByLink(Wiring):
             is_awake = None
         else:
             came, is_awake = self._came(faults, index, chains)
-            arrived = arrived & came
+            arrived = jax.lax.optimization_barrier(arrived & came)  # drawn once, whatever uses it
         each = jnp.where(arrived[:, :, None], each, 0)
         return Delivered(Inbox(None, None, None, each, arrived), is_awake)
 

@@ -47,7 +47,8 @@ from starlings.network import Inbox, Network
 from starlings.problem import Problem
 from starlings.problem.agent import Agent
 from starlings.pytrees import pytree
-from starlings.random.addresses import Drawn, Round
+from starlings.random.addresses import Round
+from starlings.random.ticks import noise_between
 from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
 from starlings.solvers.proximal import prepared, proximal_point
 
@@ -118,13 +119,14 @@ class AsyncDADMMS(Sampler):
         """Start at `position`, with z_ij = x_i, tick 0 and a clock that stands at 0."""
         place = jnp.append(position, 0.0)
         exists = jnp.arange(agent.slots)[:, None] < agent.degree
+        tick = jnp.zeros((), jnp.int32)
         return AsyncDADMMSState(
             position=position,
             place=place,
             links=jnp.where(exists, place, 0.0),
-            tick=jnp.zeros((), jnp.int32),
+            tick=tick,
             frame=jnp.zeros_like(position),
-            upcoming=_noise_of_tick(1, round, position),
+            upcoming=noise_between(round.network_key, tick, tick, position)[1],  # w_1
         )
 
     def message(self, state: AsyncDADMMSState) -> jax.Array:
@@ -150,10 +152,14 @@ class AsyncDADMMS(Sampler):
 
     def draw(self, agent: Agent, state: AsyncDADMMSState, upcoming: Round) -> jax.Array:
         """s_i of eq. (6)."""
-        rounds = jnp.maximum(upcoming.index - 1, 1)
-        pace = jnp.minimum(state.tick / rounds, 1.0) if self.pace is None else self.pace
-        spread = jnp.sqrt(self._step(agent) * (1 - pace / 2)).astype(state.position.dtype)
+        pace = self._ticks_per_round(state, upcoming) if self.pace is None else self.pace
+        spread = jnp.sqrt(self._step(agent) * (1 - pace / 2))
         return state.position - spread * state.upcoming  # (6)
+
+    def _ticks_per_round(self, state: AsyncDADMMSState, upcoming: Round) -> jax.Array:
+        """pace_i of eq. (6), which is 1 before the first round."""
+        rounds = jnp.maximum(jnp.asarray(upcoming.index - 1, state.position.dtype), 1)
+        return jnp.minimum(state.tick / rounds, 1)
 
     def _step(self, agent: Agent) -> Any:
         """eps of eq. (1)."""
@@ -166,26 +172,12 @@ class AsyncDADMMS(Sampler):
     def _wanted_tick(self, state: AsyncDADMMSState, clock: jax.Array, round: Round) -> Any:
         """The new t_i of eq. (3) or (7)."""
         if self.pace is not None:
-            return round.index
+            return jnp.asarray(round.index, jnp.int32)
         return jnp.maximum(state.tick, jnp.floor(clock + 0.5).astype(jnp.int32))
 
 
 def _ticked(state: AsyncDADMMSState, wanted: Any, round: Round) -> AsyncDADMMSState:
     """The state with the frame of the tick `wanted`."""
-
-    def is_behind(state: AsyncDADMMSState) -> jax.Array:
-        return state.tick < wanted
-
-    def next_tick(state: AsyncDADMMSState) -> AsyncDADMMSState:
-        return state._replace(
-            tick=state.tick + 1,
-            frame=state.frame + state.upcoming,
-            upcoming=_noise_of_tick(state.tick + 2, round, state.upcoming),
-        )
-
-    return jax.lax.while_loop(is_behind, next_tick, state)
-
-
-def _noise_of_tick(tick: Any, round: Round, like: jax.Array) -> jax.Array:
-    """w_t, equal at all agents: the shared noise of the round with the number of the tick."""
-    return round._replace(index=tick, drawn=Drawn()).shared_noise(like)
+    between = (round.network_key, state.tick, wanted, state.frame)
+    passed, upcoming = noise_between(*between)
+    return state._replace(tick=wanted, frame=state.frame + passed, upcoming=upcoming)
