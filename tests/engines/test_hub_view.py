@@ -11,6 +11,7 @@ from scipy import stats
 from starlings.privacy.fixed_point import LIMBS, Words, decoded
 from starlings.runtime.hub.messages import STAMP, Kind, array_of
 from starlings.runtime.peers import values
+from tests.engines.certificates import identity
 from tests.engines.studies import SITES, Programs, check_draws, study
 
 
@@ -34,7 +35,8 @@ def calls(programs: Programs, kind: int) -> list[list[bytes]]:
 def masked(tmp_path_factory):
     """A masked run, and its results."""
     folder = tmp_path_factory.mktemp("masked")
-    programs = Programs.of_study(study(folder), folder / "results")
+    identities = {site: identity(site) for site in SITES}
+    programs = Programs.of_study(study(folder), folder / "results", identities=identities)
     return programs, programs.run(), folder
 
 
@@ -113,7 +115,7 @@ def test_what_else_passes_is_keys_counts_and_nothing_of_rows(masked):
 def test_no_mask_is_used_twice(masked):
     """Two messages of a site differ in all limbs, and so do those of a run that begins anew."""
     programs, _, folder = masked
-    again = Programs(programs.job, programs.rows, folder / "anew")
+    again = Programs(programs.job, programs.rows, folder / "anew", programs.identities)
     again.run()
     for site in range(len(SITES)):
         limbs = np.concatenate(

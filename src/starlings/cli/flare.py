@@ -31,6 +31,9 @@ Workspace = Annotated[
 def export(
     study: StudyFile,
     output: Annotated[Path, typer.Option(file_okay=False, help="A new folder for the job.")],
+    patience: Annotated[
+        float, typer.Option(min=1.0, help="Seconds for which a site may be out of reach.")
+    ] = 60.0,
 ) -> None:
     """Write the folder of a job, for `nvflare job submit`.
 
@@ -42,7 +45,7 @@ def export(
     from starlings.engines.job import Job
 
     job = Job.of_study(study)
-    export(job, output)
+    export(job, output, patience)
     _print_job(job)
     typer.echo(f"\nThe job is in {output}. Send it to every site; each of them reads it and runs\n")
     typer.echo(f"    starlings flare accept {output} --workspace ... --data ... --results ...")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -30,9 +31,7 @@ class SumsController(Controller):
         start_patience: seconds within which all sites have to be ready.
     """
 
-    def __init__(
-        self, sites: list[str], patience: float = 60.0, start_patience: float = 600.0
-    ) -> None:
+    def __init__(self, sites: list[str], patience: float, start_patience: float = 600.0) -> None:
         super().__init__(task_check_period=LOOK_EVERY)
         self.sites, self.patience, self.start_patience = sites, patience, start_patience
         self.known: dict[str, int] = {}
@@ -57,17 +56,20 @@ class SumsController(Controller):
 
                 def visit(visits: Mapping[str, Visit]) -> dict[str, tuple[State, bytes]]:
                     if abort_signal.triggered:
-                        raise SiteError("the job was aborted.")
+                        raise SiteError("the job was aborted, by its admin or because a site died.")
                     replies = threads.map(
                         lambda site: self._sent(site, _letter(visits[site], known), fl_ctx), visits
                     )
                     found = zip(visits, replies, strict=True)
                     return {site: _said(reply) for site, reply in found if _is_well(reply)}
 
-                calls = serve(self.sites, visit, self.patience)
-            self.log_info(fl_ctx, f"all sites are done, after {known + calls:,} calls")
+                took = serve(self.sites, visit, self.patience)
+            typical = f"{1000 * statistics.median(took):.1f} ms" if took else "none was needed"
+            self.log_info(fl_ctx, f"all sites are done; calls now {len(took)}, typical {typical}")
         except (SiteError, ProtocolError) as error:
-            self.system_panic(str(error), fl_ctx)
+            self.log_error(fl_ctx, str(error))
+            if not abort_signal.triggered:  # or FLARE has said already why it ends the job
+                self.system_panic(str(error), fl_ctx)
 
     def _sent(self, site: str, letter: Shareable, fl_ctx: Any) -> Any:
         """The answer of one site; None if it could not be reached."""

@@ -6,6 +6,7 @@ The admin submits jobs.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,8 @@ class Deployment:
     folder: Path
     sites: list[str]
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    started: dict[str, float] = field(default_factory=dict)
+    """When each was started: what the server heard of it before counts no more."""
 
     def __post_init__(self) -> None:
         import_extra("nvflare", "a deployment of FLARE", extra="flare")
@@ -87,6 +91,7 @@ class Deployment:
         """Start the server or sites."""
         settings = ["secure_train=true", "org=site", "config_folder=config"]
         for name in names:
+            self.started[name] = time.time()
             party = ["-m", str(self.workspace(name)), "--set", f"uid={name}", *settings]
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
@@ -109,6 +114,8 @@ class Deployment:
             self._wait_for_sites(session)
             job_id, ending = session.submit_job(str(job)), time.monotonic() + JOB_SECONDS
             while time.monotonic() < ending:
+                if self.processes[SERVER].poll() is not None:
+                    raise SiteError(f"the server of FLARE is gone; see {self.folder}.")
                 status = str(session.get_job_meta(job_id)["status"])
                 if status.startswith("FINISHED"):
                     return status
@@ -124,7 +131,10 @@ class Deployment:
         ending = time.monotonic() + START_SECONDS
         while True:
             try:
-                return flare_api.new_secure_session(ADMIN, str(self.workspace(ADMIN)), timeout=2.0)
+                with redirect_stdout(io.StringIO()):  # it says that it connects
+                    return flare_api.new_secure_session(
+                        ADMIN, str(self.workspace(ADMIN)), timeout=2.0
+                    )
             except Exception as error:
                 if time.monotonic() > ending or self.processes[SERVER].poll() is not None:
                     raise SiteError(f"the server of FLARE cannot be reached: {error}") from None
@@ -133,7 +143,8 @@ class Deployment:
     def _wait_for_sites(self, session: Any) -> None:
         ending = time.monotonic() + START_SECONDS
         while time.monotonic() < ending:
-            there = {client.name for client in session.get_system_info().client_info}
+            found = session.get_system_info().client_info
+            there = {c.name for c in found if c.last_connect_time > self.started[c.name]}
             if there >= set(self.sites):
                 return
             time.sleep(LOOK_EVERY)

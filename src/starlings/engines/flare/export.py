@@ -24,6 +24,10 @@ VERSION = 2
 SERVER = "server"
 """What FLARE calls the server in every job."""
 
+SERVER_FILE = "config_fed_server.json"
+"""The file for the server, in the folder `config` of the app."""
+PATIENCE = 60.0
+"""Seconds for which a site may be out of reach, by default."""
 ABOUT = """\
 A job for NVIDIA FLARE, written by `starlings flare export`. What it computes is in
 `app/config/job.toml`; the other files say who takes part.
@@ -36,14 +40,20 @@ site, `local/starlings.toml` in its workspace, and nowhere in this job.
 """How it ends."""
 
 
-def export(job: Job, folder: Path) -> None:
-    """Write the folder of a job, which must not exist yet or be empty."""
+def export(job: Job, folder: Path, patience: float = PATIENCE) -> None:
+    """Write the folder of a job.
+
+    Args:
+        job: the job.
+        folder: a folder that does not exist yet, or is empty.
+        patience: seconds for which a site may be out of reach before the job ends.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SiteError(f"{folder} is not empty: name another folder, or remove it.")
     config = folder / "app" / "config"
     config.mkdir(parents=True)
     _write_json(folder / "meta.json", _meta(job))
-    _write_json(config / "config_fed_server.json", _server(job))
+    _write_json(config / SERVER_FILE, _server(job, patience))
     _write_json(config / "config_fed_client.json", _client())
     (config / JOB_FILE).write_text(job.text, encoding="utf-8")
     (folder / "README.md").write_text(_readme(job), encoding="utf-8")
@@ -69,7 +79,7 @@ def read_job(folder: Path) -> Job:
 def _check_rest(job: Job, folder: Path) -> None:
     """Refuse a folder in which other files say something else than what is shown."""
     with TemporaryDirectory() as other:
-        export(job, Path(other))
+        export(job, Path(other), _patience(folder))
         wanted, found = _files(Path(other)), _files(folder)
     if wanted != found:
         names = sorted(n for n in wanted | found if wanted.get(n) != found.get(n))
@@ -77,6 +87,15 @@ def _check_rest(job: Job, folder: Path) -> None:
             f"{folder} is not as `starlings flare export` writes it: {', '.join(names)} differ. "
             "Ask for a new export, or read these files and set up the site by hand."
         )
+
+
+def _patience(folder: Path) -> float:
+    """The patience of the hub in a folder, the one number of it that the job does not have."""
+    try:
+        table = json.loads((folder / "app" / "config" / SERVER_FILE).read_text(encoding="utf-8"))
+        return float(table["workflows"][0]["args"]["patience"])
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return PATIENCE
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -94,8 +113,9 @@ def _meta(job: Job) -> dict[str, Any]:
     }
 
 
-def _server(job: Job) -> dict[str, Any]:
-    hub = {"id": "hub", "path": CONTROLLER, "args": {"sites": job.sites}}
+def _server(job: Job, patience: float) -> dict[str, Any]:
+    arguments = {"sites": job.sites, "patience": patience}
+    hub = {"id": "hub", "path": CONTROLLER, "args": arguments}
     return {"format_version": VERSION, "workflows": [hub], "components": []}
 
 

@@ -91,8 +91,9 @@ class HubCommunicator:
         return total.reshape(part.shape).copy()
 
     def broadcast(self, value: Value) -> Value:
-        """The value of site 0, eq. (3)."""
-        own = values.encoded(value) if self.rank == 0 else b""
+        """The value of site 0, which is the same again after a restart, eq. (3)."""
+        is_own = self.rank == 0
+        own = self.remembered(lambda: values.encoded(value)) if is_own else b""
         return self._decoded(self.everybody(own)[0])
 
     def first(self, value: Value | None) -> Value | None:

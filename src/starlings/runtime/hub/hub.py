@@ -71,8 +71,8 @@ def _forwarded(contents: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-def serve(sites: Sequence[str], visit: Visits, patience: float) -> int:
-    """Serve the calls of all sites until all are done; return how many there were.
+def serve(sites: Sequence[str], visit: Visits, patience: float) -> list[float]:
+    """Serve the calls of all sites until all are done; return the seconds that each has taken.
 
     Raises a `SiteError` that says who stopped or cannot be reached.
 
@@ -81,11 +81,13 @@ def serve(sites: Sequence[str], visit: Visits, patience: float) -> int:
         visit: how they are visited.
         patience: seconds for which a site may be out of reach.
     """
-    calls, letters = 0, dict.fromkeys(sites, b"")
-    while (messages := _messages(calls, letters, visit, patience)) is not None:
-        calls += 1
+    took: list[float] = []
+    letters, began = dict.fromkeys(sites, b""), time.perf_counter()
+    while (messages := _messages(len(took), letters, visit, patience)) is not None:
         letters = dict(zip(sites, replies(messages), strict=True))
-    return calls
+        took.append(time.perf_counter() - began)
+        began += took[-1]
+    return took
 
 
 def _messages(
