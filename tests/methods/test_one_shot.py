@@ -161,9 +161,12 @@ def test_gaussian_subposteriors_give_the_posterior_for_one_sum(method):
     error = np.sqrt(2 / 2000 + 1 / 2000)
     assert np.abs(white.mean(axis=1)).max() < 4.5 * error
     assert np.abs(np.cov(white) - np.eye(2)).max() < 4.5 * np.sqrt(2) * error
-    assert result.attrs["network_rounds"] == 4  # to the centre of a ring of four, and back
+    assert (
+        result.attrs["network_rounds"] == 4 + 4
+    )  # to the centre, and back; before it, an agreement
     assert result.attrs["method"] == method
-    assert f"draws, for {method}" in set(result.disclosed()["kind"])
+    sent = {"consensus": "draws weighted by precision", "parametric": "mean and precision of draws"}
+    assert sent[method] in set(result.disclosed()["kind"])
 
 
 @pytest.mark.filterwarnings(SHOWN)
@@ -177,7 +180,7 @@ def test_mixtures_come_near_the_posterior(method):
     white = np.linalg.solve(np.linalg.cholesky(covariance), (draws - mean).T)
     assert np.abs(white.mean(axis=1)).max() < 0.4
     assert np.all(np.abs(white.std(axis=1) - 1) < 0.35)  # a site alone has 1.7
-    assert result.attrs["network_rounds"] == 1
+    assert result.attrs["network_rounds"] == 1 + 2  # a sum, and an agreement before it
 
 
 @pytest.mark.parametrize("method", one_shot.COMBINATIONS)

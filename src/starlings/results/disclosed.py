@@ -19,15 +19,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 
 from starlings.errors import DisconnectedNetworkWarning
-from starlings.network import Network
-from starlings.network.hops import hops
+
+if TYPE_CHECKING:
+    from starlings.network import Network
 
 SUM, NEIGHBOURS, ALL, IN_RESULT = "sum", "neighbours", "all", "result"
 """The ways (1) to (4)."""
@@ -60,12 +61,11 @@ KINDS = {
     ),
     "draws": Kind(SUM, "draws of an agent: with shared noise, its gradients"),
     "gradients at draws": Kind(SUM, f"gradients at many points, {FEW_ROWS}"),
-    "draws, for consensus": Kind(SUM, "draws from the posterior of the site's own rows"),
-    "draws, for parametric": Kind(
+    "draws weighted by precision": Kind(SUM, "draws from the posterior of the site's own rows"),
+    "mean and precision of draws": Kind(
         SUM, "mean and covariance of the posterior of the site's own rows"
     ),
-    "draws, for nonparametric": Kind(ALL, "draws from the posterior of the site's own rows"),
-    "draws, for semiparametric": Kind(ALL, "draws from the posterior of the site's own rows"),
+    "draws of the site alone": Kind(ALL, "draws from the posterior of the site's own rows"),
     "mean and sd of draws": Kind(SUM, "a summary of the draws of an agent"),
     "log-ratios of densities": Kind(SUM, "the fit of the site's rows at some points"),
     "sums over rows": Kind(SUM, "how well the model predicts the site's rows, as sums"),
@@ -149,6 +149,9 @@ class _Readers(NamedTuple):
     @classmethod
     def of(cls, attrs: Mapping[str, Any]) -> _Readers:
         """Those of a run with these attributes."""
+        from starlings.network import Network
+        from starlings.network.hops import hops
+
         described = json.loads(attrs["network"])
         graph: nx.Graph = nx.Graph()
         graph.add_nodes_from(described["agents"])

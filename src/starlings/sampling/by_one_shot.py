@@ -29,6 +29,9 @@ from starlings.solvers.proximal import proximal_point
 from starlings.system.extras import check_installed
 from starlings.system.progress import Progress
 
+WEIGHTED, MOMENTS = "draws weighted by precision", "mean and precision of draws"
+SINGLE = "draws of the site alone"
+"""What leaves a site, by the combination that needs it."""
 RIDGE = 1e-12
 """Curvature that is added to an agent's potential where its mode is looked for, in units of one
 over the squares of unconstrained coordinates."""
@@ -102,15 +105,15 @@ class InOneShot:
 
     def _combined(self, run: SumsRun, own: np.ndarray) -> np.ndarray:
         """The draws of all sites as one, (chain, draw, dim), from those of the local ones."""
-        dim, gossip, what = own.shape[-1], run.gossip, f"draws, for {self.method}"
+        dim, gossip = own.shape[-1], run.gossip
         if self.method == "consensus":
-            total = gossip.sum(np.array([one_shot.weighted(one) for one in own]), what)
+            total = gossip.sum(np.array([one_shot.weighted(one) for one in own]), WEIGHTED)
             return one_shot.consensus(total[0], own.shape[1:])
         standard = _uniforms(run, own.shape[1], own.shape[2] * dim)
         if self.method == "parametric":
-            total = gossip.sum(np.array([Gaussian.of(one).sums for one in own]), what)
+            total = gossip.sum(np.array([Gaussian.of(one).sums for one in own]), MOMENTS)
             return Gaussian.product(total[0], dim).at(ndtri(standard).reshape(own.shape[1:]))
-        every = _all_draws(run, own, what)
+        every = _all_draws(run, own)
         chains = [_randomness(run, every, chain) for chain in range(own.shape[1])]
         is_corrected = self.method == "semiparametric"
         return np.array([one_shot.mixture(every, chain, is_corrected) for chain in chains])
@@ -200,12 +203,12 @@ def _refuse(run: SumsRun, faults: list[str]) -> None:
         )
 
 
-def _all_draws(run: SumsRun, own: np.ndarray, what: str) -> np.ndarray:
+def _all_draws(run: SumsRun, own: np.ndarray) -> np.ndarray:
     """The draws of all agents, (agent, draws of all chains, dim): a sum of one place for each."""
     local, size = run.request.network.local, run.request.network.size
     places = np.zeros((len(local), size, own[0].size))
     places[np.arange(len(local)), local] = own.reshape(len(local), -1)
-    return run.gossip.sum(places, what)[0].reshape(size, -1, own.shape[-1])
+    return run.gossip.sum(places, SINGLE)[0].reshape(size, -1, own.shape[-1])
 
 
 def _uniforms(run: SumsRun, chains: int, count: int) -> np.ndarray:
