@@ -63,10 +63,13 @@ def run(repeats: int = 5, quick: bool = False) -> list[dict[str, Any]]:
     columns = ("seconds of processor time", "with masks", "extra, in one process")
     table = Table("method", *columns, "extra, at one site")
     for row in found:
+        least, most = (f"{100 * part:.0f}" for part in row["range"])
         extra = [f"{100 * row[name]:.0f} %" for name in ("in one process", "at one site")]
+        extra[0] += f" ({least} to {most})"
         table.add_row(row["method"], f"{row['none']:.2f}", f"{row['totals']:.2f}", *extra)
     console = wide_console()
-    console.print(f"{sites} sites, {covariates} parameters, {rows:,} rows; medians of {repeats}")
+    size = f"{sites} sites, {covariates} parameters, {rows:,} rows"
+    console.print(f"{size}; medians of {repeats}, and in brackets the least and the most")
     console.print(table)
     return found
 
@@ -84,9 +87,10 @@ def _timed(
                 seconds[way].append(time.process_time() - began)
     medians = {way: statistics.median(each) for way, each in seconds.items()}
     pairs = zip(seconds["none"], seconds["totals"], strict=True)
-    ratio = statistics.median(masked / plain for plain, masked in pairs)
-    of_site = seconds_at_one_site(problem, network, how) / (medians["none"] / network.size)
-    return {"method": name, **medians, "in one process": ratio - 1, "at one site": of_site}
+    extra = [masked / plain - 1 for plain, masked in pairs]  # (1)
+    ranges = {"in one process": statistics.median(extra), "range": (min(extra), max(extra))}
+    of_site = seconds_at_one_site(problem, network, how) / (medians["none"] / network.size)  # (2)
+    return {"method": name, **medians, **ranges, "at one site": of_site}
 
 
 def seconds_at_one_site(problem: st.Problem, network: st.Network, how: dict[str, Any]) -> float:
@@ -102,6 +106,8 @@ def seconds_at_one_site(problem: st.Problem, network: st.Network, how: dict[str,
         st.sample(problem, network, **how, privacy="totals", check=False, progress=False)
     site = problem.sites[0]
     own = [(Masks(m.sites, {site: m.local[site]}), k) for m, k in sums if site in m.local]
+    if not own:
+        raise RuntimeError(f"the masked run made no masks for {site}: nothing can be timed.")
     total = np.zeros(4 * (1 + max(k for _, k in own)))
     began = time.process_time()
     for number, (masks, count) in enumerate(own):

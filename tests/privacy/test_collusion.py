@@ -112,7 +112,7 @@ def test_all_but_two_sites_read_nothing_of_a_total_over_all(left):
     sent = Words.from_limbs(masks.masked(values)[0].reshape(-1, 4))
     for other in SITES[left:]:  # what the coalition knows of the masks of the first site
         pair = Masks.of(["Ashby", other], {other: keys[other]}, "1")
-        pair.local[other].pair_keys = {"Ashby": masks.local[other].pair_keys["Ashby"]}
+        pair.local[other].pairs = [(masks.local[other].pair_keys["Ashby"], False)]
         sent = sent.plus(pair.local[other].of_sum(0, 2))
     bare = encoded(np.append(values[0], 1.0), 4)
     assert np.array_equal(sent.low, bare.low) == (left == 1)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import starlings as st
 from starlings.errors import PrivacyError
+from starlings.privacy.secrecy import Secrecy
 from starlings.pytrees import pytree
+from starlings.runtime.masked_delivery import MaskedDelivery
+from starlings.runtime.neighbourhoods import Neighbourhoods
 from starlings.samplers.names import BUILT_IN
 from tests.privacy.test_private_runs import LENGTHS, RESOLUTION, RING, draws_of, in_sd, logistic
 
@@ -79,3 +85,22 @@ def test_a_sampler_that_reads_what_its_card_does_not_say_is_refused(sampler, rea
     text = f"reads `inbox.{read}`, and its card says `masked_as='{said}'`"
     with pytest.raises(PrivacyError, match=text):
         st.sample(logistic(), RING, sampler, **LENGTHS, burn_in=5, privacy="totals")
+
+
+def test_runs_of_one_shape_share_a_program_and_not_their_neighbourhoods():
+    traced = []
+
+    @jax.jit
+    def received(delivery, messages):
+        traced.append(1)
+        return delivery.deliver(messages).sum
+
+    messages = np.arange(8.0).reshape(4, 2)
+    with jax.enable_x64(True):
+        for network in (st.Network.ring(4), st.Network.complete(4), st.Network.ring(4)):
+            masked = network.masked(Secrecy.agreed(network))
+            delivery = MaskedDelivery.to(Neighbourhoods.of(masked, "sum"))
+            for _ in range(2):
+                found = received(delivery, jnp.asarray(messages))
+                np.testing.assert_allclose(found, network.adjacency @ messages, atol=1e-15)
+    assert len(traced) == 1

@@ -79,9 +79,9 @@ class Words(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Words:
-        """The integers of which these are the bytes, 16 for each, the lowest first."""
-        words = np.frombuffer(data, "<u8").reshape(-1, 2)
-        return cls(words[:, 1], words[:, 0])
+        """The integers of these bytes: 8 for the low word of each, and then 8 for each high one."""
+        low, high = np.frombuffer(data, "<u8").reshape(2, -1)
+        return cls(high, low)
 
     @classmethod
     def from_limbs(cls, limbs: np.ndarray) -> Words:

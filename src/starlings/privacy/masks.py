@@ -44,28 +44,36 @@ class SiteMasks:
     purpose: str
     """What the sums are for, by which their keys differ from others."""
     pair_keys: dict[str, bytes] = field(default_factory=dict)
+    pairs: list[tuple[bytes, bool]] = field(default_factory=list)
+    """The key of each pair, and whether this site is the first one of it."""
 
     def __post_init__(self) -> None:
         others = (site for site in self.sites if site != self.keys.site)
         self.pair_keys = {site: self.keys.pair_key(site, self.purpose) for site in others}
+        place = {site: number for number, site in enumerate(self.sites)}
+        own = place[self.keys.site]
+        self.pairs = [(key, own < place[site]) for site, key in self.pair_keys.items()]
 
-    def of_sum(self, number: int, count: int, seen: Streams | None = None) -> Words:
-        """What this site adds to its `count` numbers in the sum of that number, eq. (1).
+    def of_sum(self, number: int, count: int) -> Words:
+        """What this site adds to its `count` numbers in the sum of that number, eq. (1)."""
+        total = Words.zeros(count)
+        self.add(total, number, count, Streams())
+        return total
+
+    def add(self, total: Words, number: int, count: int, seen: Streams) -> None:
+        """Add these masks to the numbers of this site, in place.
 
         `seen` has streams that another local site has made already, each of which is needed by the
         two sites of a pair only.
         """
-        own, seen = self.sites.index(self.keys.site), {} if seen is None else seen
-        total = Words.zeros(count)
-        for site, key in self.pair_keys.items():
+        for key, is_first in self.pairs:
             stream = seen.pop(key, None)
             if stream is None:
                 stream = seen[key] = _stream(key, number, count)
-            if own < self.sites.index(site):
+            if is_first:
                 total.add(stream)
             else:
                 total.subtract(stream)
-        return total
 
 
 @dataclass
@@ -86,14 +94,10 @@ class Masks:
         """What the local sites send for one sum, (site, limbs), from their numbers (site, k)."""
         number, self.next_sum = self.next_sum, self.next_sum + 1
         count, seen = parts.shape[1] + 1, Streams()
-        sent = np.empty((len(parts), LIMBS * count))
-        checked = np.ones(count)
-        for row, part, masks in zip(sent, parts, self.local.values(), strict=True):
-            checked[:-1] = part
-            own = encoded(checked, len(self.sites))
-            own.add(masks.of_sum(number, count, seen))  # (1)
-            row[:] = own.limbs().ravel()
-        return sent
+        own = encoded(np.column_stack([parts, np.ones(len(parts))]), len(self.sites))
+        for high, low, masks in zip(*own, self.local.values(), strict=True):
+            masks.add(Words(high, low), number, count, seen)  # (1)
+        return own.limbs().reshape(len(parts), LIMBS * count).astype(float)
 
     def opened(self, total: np.ndarray) -> np.ndarray:
         """The total (k,) of all sites' numbers, from the sum of what they sent (limbs,)."""
@@ -111,7 +115,13 @@ def _stream(key: bytes, number: int, count: int) -> Words:
     """Random integers of a pair of sites for the sum of that number."""
     nonce = bytes(4) + number.to_bytes(NONCE_BYTES, "little")
     cipher = _ciphers().Cipher(_ciphers().algorithms.ChaCha20(key, nonce), mode=None)
-    return Words.from_bytes(cipher.encryptor().update(bytes(BYTES * count)))
+    return Words.from_bytes(cipher.encryptor().update(_zeros(BYTES * count)))
+
+
+@functools.lru_cache(maxsize=8)
+def _zeros(count: int) -> bytes:
+    """So many bytes of zero, which a cipher turns into its stream."""
+    return bytes(count)
 
 
 @functools.cache

@@ -6,8 +6,10 @@ are is in `neighbourhoods`.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,7 @@ from starlings.network.delivery import Wiring
 from starlings.network.opening import count_sum
 from starlings.privacy.fixed_point import LIMBS, settled
 from starlings.pytrees import pytree
-from starlings.runtime.callback import call_on_host, exchange_on_host
+from starlings.runtime.callback import call_on_host
 from starlings.runtime.maskable import check_maskable
 from starlings.runtime.neighbourhoods import Neighbourhoods, Slots, words_of
 from starlings.runtime.unreliable import LinkByLink
@@ -34,7 +36,7 @@ def delivery_of(network: Network, sampler: Any, dtype: Any) -> Wiring:
     neighbourhoods = Neighbourhoods.of(network, sampler.card.masked_as)
     count_sum(network, network.size)  # of `Slots`, by which every process knows who holds whom
     if not network.is_distributed:
-        return MaskedDelivery(neighbourhoods)
+        return MaskedDelivery.to(neighbourhoods)
     return DistributedMaskedDelivery(neighbourhoods, Slots.of(network), network.communicator)
 
 
@@ -87,17 +89,50 @@ def _inbox(reads: str, totals: jax.Array) -> Any:
     return SumOnly(totals) if reads == "sum" else MixOnly(totals)
 
 
+class Kept:
+    """What a delivery needs to stay in memory; for compiled code all of them are alike."""
+
+    def __init__(self, neighbourhoods: Neighbourhoods) -> None:
+        self.neighbourhoods = neighbourhoods
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kept)
+
+    def __hash__(self) -> int:
+        return hash(Kept)
+
+
+_in_use: WeakValueDictionary[int, Neighbourhoods] = WeakValueDictionary()
+"""The neighbourhoods of runs by number: compiled code has the number, not the masks."""
+_numbers = itertools.count()
+
+
 @pytree
 @dataclass(frozen=True)
 class MaskedDelivery(Wiring):
-    """Delivery where all agents are local."""
+    """Delivery where all agents are local; the compiled program serves all runs of its shape."""
 
-    neighbourhoods: Neighbourhoods = field(metadata={"static": True})
+    number: Any
+    """The number of the neighbourhoods in `_in_use`."""
+    reads: str = field(metadata={"static": True})
+    kept: Kept = field(metadata={"static": True})
+
+    @classmethod
+    def to(cls, neighbourhoods: Neighbourhoods) -> MaskedDelivery:
+        """Delivery to these neighbourhoods."""
+        number = next(_numbers)
+        _in_use[number] = neighbourhoods
+        return cls(jnp.asarray(number, jnp.uint32), neighbourhoods.reads, Kept(neighbourhoods))
 
     def deliver(self, messages: jax.Array) -> Inbox:
         """The sums, or the mixes, of all agents."""
-        totals = exchange_on_host(self.neighbourhoods.totals, messages, len(messages))
-        return _inbox(self.neighbourhoods.reads, totals)
+        result = jax.ShapeDtypeStruct(messages.shape, messages.dtype)
+        return _inbox(self.reads, call_on_host(_totals, result, self.number, messages))
+
+
+def _totals(number: np.ndarray, messages: np.ndarray) -> np.ndarray:
+    """What every agent reads, where all are local."""
+    return _in_use[int(number)].totals(messages)
 
 
 @pytree
