@@ -18,6 +18,7 @@ from starlings.runtime.peers import stream as streams
 from starlings.runtime.peers import values
 from starlings.runtime.peers.communicator import PeersCommunicator
 from starlings.runtime.peers.frames import Frame, Kind
+from starlings.runtime.peers.guard import guarded
 from starlings.runtime.peers.journal import Journal
 from starlings.runtime.peers.journal import Kind as Record
 from starlings.runtime.peers.stream import Stream
@@ -256,6 +257,31 @@ def test_an_array_of_another_size_is_refused(journal, size):
     site = told(journal, calls.Kind.SUM, bytes(size))
     with pytest.raises(SiteError, match="Brook does not run the same program"):
         site.sum(np.zeros(1))
+
+
+OWN = np.array([[0.5, -0.5]])
+HONEST = [[0.5, -0.5], [9.0, -9.0], [-9.49, 9.49]]
+WRONG = [[0.5, 9.51], [1e6, 0.0], [0.0, np.inf], [np.nan, 0.0], [-9.6, 0.0]]
+
+
+@pytest.mark.parametrize("sent", [*HONEST, *WRONG], ids=str)
+def test_a_position_that_no_honest_neighbour_has_ends_a_tuned_run(journal, sent):
+    site = told(journal, calls.Kind.EXCHANGE, np.array(sent).tobytes())
+    with guarded(site, is_wanted=True):
+        if sent in HONEST:
+            np.testing.assert_array_equal(site.exchanged(OWN), [sent])
+            return
+        with pytest.raises(SiteError, match=r"Brook sent a position that is .*(away|not finite)"):
+            site.exchanged(OWN)
+    assert isinstance(site.failure, SiteError)
+
+
+@pytest.mark.parametrize("own", [OWN, np.array([[np.nan, 0.0]])])
+def test_the_guard_is_for_tuned_runs_and_for_the_faults_of_others(journal, own):
+    site = told(journal, calls.Kind.EXCHANGE, np.array([1e6, 0.0]).tobytes())
+    with guarded(site, is_wanted=bool(np.isnan(own).any())):
+        np.testing.assert_array_equal(site.exchanged(own), [[1e6, 0.0]])
+    assert site.check_received is None
 
 
 @pytest.mark.parametrize("data", [b"", b"short"])

@@ -35,8 +35,8 @@ RUNS = {
         {"draws": 10, "chains": 4, "burn_in": 10, "sampler": st.DSGLD(step_size=0.001)},
     ),
     "unmasked": (
-        'draws = 100\nmethod = "weights"\nprivacy = "none"',
-        {"draws": 100, "method": "weights"},
+        'draws = 10\nchains = 4\nmethod = "coherent"\nburn_in = 10\nthin = 1\nprivacy = "none"',
+        {"draws": 10, "chains": 4, "method": "coherent", "burn_in": 10, "thin": 1},
     ),
 }
 

@@ -213,7 +213,7 @@ def test_lines(folder):
     assert lines[0].startswith("Ashby in rand-hie: The run is advancing.")
     assert lines[1].startswith("sampling: 4,210 of 19,000 rounds; round 4,210, 44.1 a second;")
     assert lines[2].startswith("- Brook: link up, round trip 31.2 ms, 4,209 messages received")
-    assert lines[5].startswith("beta[0] ")
+    assert lines[5].startswith("beta[0]   ▇")
     assert lines[5].endswith(" -0.99")
     assert set(lines[6].split()[2]) == set("▁▂▃▅▆▇█")  # seven values, evenly spaced
 

@@ -21,6 +21,7 @@ from starlings.results.gather import Run
 from starlings.runtime import loop
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.neighbourhoods import WORD_BYTES, words_of
+from starlings.runtime.peers.guard import guarded
 from starlings.runtime.recording import Schedule
 from starlings.samplers import Sampler
 from starlings.samplers.names import name_of
@@ -31,6 +32,8 @@ from starlings.sampling.starts import start_positions
 from starlings.system.progress import Progress, report_draw
 from starlings.tuning import Tuning
 
+POSITION = "position x_i"
+"""What a card says of a sampler whose messages are positions."""
 EXAMINED_DRAWS = 1000
 """Draws of each agent, of all chains together, that are tested by Stein's identities."""
 
@@ -78,8 +81,10 @@ def _draws(
         first = partial(problem.in_model_coordinates, positions[0, 0])
         report_draw(problem.coordinate_names, first, disagreement)
 
+    is_near = setup.tuning is not None and sampler.card.exchanged == POSITION
     with (
         jax.enable_x64(precision == "float64"),
+        guarded(network.communicator, is_near and network.secrecy is None),
         progress.progress_bar("sampling", schedule.num_rounds) as report,
     ):
         agents = problem.agents(network, dtype)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlings.errors import SiteError
 from starlings.sites.status_reader import check_folder, read_status
-from starlings.sites.status_view import NeighbourView, Trace, View
+from starlings.sites.status_view import NeighbourView, View
 from starlings.system.progress import LINE_SECONDS
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def status_lines(status: Mapping[str, Any], now: float | None = None) -> list[st
     view = View.of(status, now)
     first = f"{status['site']} in {status['trial']}: {view.title}. {view.detail}"
     lines = (first, _numbers(view), *map(_neighbour_line, view.neighbours))
-    return [printable(line) for line in (*lines, *map(_trace_line, view.traces))]
+    return [printable(line) for line in lines] + [
+        _printable_row(line) for line in _trace_lines(view)
+    ]
 
 
 def _numbers(view: View) -> str:
@@ -65,8 +67,10 @@ def _numbers(view: View) -> str:
     )
 
 
-def _trace_line(trace: Trace) -> str:
-    return f"{trace.name} {sparkline(trace.values)} {trace.newest}"
+def _trace_lines(view: View) -> list[str]:
+    """The last draws of each trace, one below the other."""
+    width = max((len(trace.name) for trace in view.traces), default=0)
+    return [f"{t.name:<{width}} {sparkline(t.values)} {t.newest}" for t in view.traces]
 
 
 def sparkline(values: Sequence[float], width: int = SPARK_WIDTH) -> str:
@@ -87,7 +91,12 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[2Jb")
     'a?[2Jb'
     """
-    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    return _printable_row(" ".join(text.split()))
+
+
+def _printable_row(text: str) -> str:
+    """The same with its spaces, for rows below each other."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def watch(folder: Path, console: Console) -> None:
@@ -145,7 +154,7 @@ def _drawn(status: Mapping[str, Any] | str) -> Group | str:
         if row.last_error
     ]
     detail, numbers = Text(printable(view.detail)), Text(printable(_numbers(view)))
-    traces = [Text(printable(_trace_line(trace))) for trace in view.traces]
+    traces = [Text(_printable_row(line)) for line in _trace_lines(view)]
     return Group(head, title, detail, numbers, _table(view), *traces, *errors)
 
 

@@ -5,6 +5,7 @@ messages of its neighbours, which it uses in a fixed order. So loss, delay, dupl
 change nothing but the time that a run takes.
 
 communicator.py   what sites send each other in sums and in rounds
+guard.py          what no honest neighbour sends in a round of a tuned sampler
 trees.py          the trees along which sums and values travel
 stream.py         the numbered messages of one neighbour, in both directions, whatever happens
 journal.py        the file from which a site that is started again goes on where it was

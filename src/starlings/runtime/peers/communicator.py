@@ -76,6 +76,8 @@ class PeersCommunicator:
         """Calls so far, the same number at all sites that have come as far."""
         self.rounds = 0
         """Network rounds of these calls: in a round a site hears of each neighbour once."""
+        self.check_received: Callable[[str, np.ndarray, np.ndarray], None] | None = None
+        """Looks at what a neighbour, by name, was sent and has sent in a round; see `guard`."""
         self.failure: BaseException | None = None
         """Why a round ended, which compiled code reports in words of its own."""
 
@@ -91,6 +93,9 @@ class PeersCommunicator:
                 call.send(neighbour, message.tobytes())
             for place, neighbour in enumerate(self._neighbours):
                 received[place] = call.array(neighbour, messages[place])
+                if self.check_received is not None:
+                    name = self.streams[neighbour].neighbour
+                    self.check_received(name, messages[place], received[place])
             return received
         except BaseException as error:
             self.failure = error
