@@ -36,6 +36,7 @@ from starlings.tuning.tuner import Coordinates
 from tests.peers.flock import Flock
 from tests.peers.relays import InThread
 from tests.sites.statuses import status
+from tests.sites.trials import starlings
 
 SITES = ["Ashby", "Brook", "Cliff", "Downs"]
 PRESENT = SITES[:3]
@@ -255,8 +256,13 @@ def test_the_manifest_and_the_trial_say_what_may_be_done(tmp_path):
     assert site.absence.has_stand_in
     assert site.problem.sites == PRESENT
     assert Site.prepare(*arguments).folder != site.folder
-    with pytest.raises(SiteError, match="falls into 2 parts"):
-        Site.prepare(*arguments, ["Brook"])
+    kit, data, folder = arguments
+    done = starlings(
+        *("join", kit, "--data", data, "--folder", folder, "--output", tmp_path / "a.nc"),
+        *("--without", "Brook"),
+    )
+    assert done.exit_code == 1
+    assert "without [Brook] the network falls into 2 parts" in " ".join(done.output.split())
     (tmp_path / "trial.toml").write_text(TRIAL.format(absent="forget", graph="ring"))
     with pytest.raises(ValueError, match=r"`absent` must be one of .*'wait', 'leave'"):
         Trial.read(tmp_path / "trial.toml")
