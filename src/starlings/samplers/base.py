@@ -71,7 +71,8 @@ class Card:
         """The size of a message in words."""
         if self.floats_per_parameter == 0:
             return str(self.floats_besides)
-        return f"{self.floats_per_parameter} per parameter"
+        besides = f" and {self.floats_besides}" if self.floats_besides else ""
+        return f"{self.floats_per_parameter} per parameter{besides}"
 
 
 class PilotLength(NamedTuple):
