@@ -111,6 +111,15 @@ def sites(
     run(parts, kills, quick, typer.echo)
 
 
+@app.command(epilog="Example: python -m benchmarks lossy --quick")
+@ends_in_one_line
+def lossy(quick: Quick = False) -> None:
+    """Compare going on without lost messages with waiting for them: law, and steps in a time."""
+    from benchmarks.lossy import run
+
+    run(quick)
+
+
 @app.command(epilog="Example: python -m benchmarks cluster --quick")
 @ends_in_one_line
 def cluster(

@@ -194,6 +194,24 @@ def test_the_clock_goes_as_fast_as_the_pace_of_the_network(name):
     assert paces.mean() == pytest.approx(network.pace, abs=LIMIT * error)
 
 
+STOPS = {"ring 20": (1, 19), "star 20": (1, 37)}
+"""A site that is away for good, and the ticks after which the clocks of all others stand."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STOPS)
+def test_the_clock_stops_where_a_site_stays_away(name):
+    """After about D / d_s ticks: the others cannot go where the missing site does not follow."""
+    (site, ticks), network = STOPS[name], NETWORKS[name]
+    asleep = np.zeros(network.size)
+    asleep[site] = 1 - 1e-9
+    problem, sampler = table_problem(network.size), st.AsyncDADMMS(penalty(network))
+    found = ticks_after((1500, 1800), sampler, problem, network.lossy(asleep=asleep), 2)
+    others = np.delete(found, site, axis=-1)
+    np.testing.assert_array_equal(others[0], others[1])
+    assert np.abs(others - ticks).max() <= 1
+
+
 def test_no_law_is_claimed_where_messages_are_lost():
     network = NETWORKS["ring 5"]
     with pytest.raises(NoLawError, match="lossy"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -154,7 +156,9 @@ def test_messages_are_lost_as_often_as_is_asked():
 
 def test_a_run_is_repeated_and_resumed_with_the_same_faults(tmp_path, monkeypatch):
     network = NETWORK.lossy(**FAULTS, seed=3)
-    whole = drawn(network)
+    first = st.sample(PROBLEM, network, SAMPLER, **SHORT)
+    assert json.loads(first.attrs["network"])["faults"] == network.faults.described()
+    whole = first.posterior["beta"].values
     np.testing.assert_array_equal(whole, drawn(network))
     assert not np.allclose(whole, drawn(NETWORK.lossy(**FAULTS, seed=4)))
     monkeypatch.setattr(chunks, "CHUNK_SECONDS", 1e-9)

@@ -74,6 +74,9 @@ class RunSettings:
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of a result, from which the run can be repeated."""
         edges = [[str(a), str(b)] for a, b in self.network.graph.edges]
+        network: dict[str, Any] = {"agents": self.network.names, "edges": edges}
+        if self.network.faults is not None:
+            network["faults"] = self.network.faults.described()
         return {
             "inference_library": "starlings",
             "inference_library_version": __version__,
@@ -83,7 +86,7 @@ class RunSettings:
             "precision": self.precision,
             "burn_in": self.schedule.burn_in,
             "thin": self.schedule.thin,
-            "network": json.dumps({"agents": self.network.names, "edges": edges}),
+            "network": json.dumps(network),
         }
 
 

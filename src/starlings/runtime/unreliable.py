@@ -129,8 +129,8 @@ class OnLinks(Sampler):
         inbox, is_awake = delivered
         state, info = self.sampler.step(self._with_slots(agent), posted.state, inbox, round)
         if is_awake is not None:
-            keep = jax.tree.map(lambda new, old: jnp.where(is_awake, new, old), state, posted.state)
-            state = keep
+            both = (state, posted.state)
+            state = jax.tree.map(lambda new, old: jnp.where(is_awake, new, old), *both)
         sent = None if posted.sent is None else self.message(posted)[:-1]
         return Posted(state, sent), info
 
