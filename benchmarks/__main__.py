@@ -209,6 +209,19 @@ def versions(
     run(other, cases=cases, turns=turns, progress=not quiet)
 
 
+@app.command(epilog="Example: python -m benchmarks flare --output output/flare")
+@ends_in_one_line
+def flare(
+    output: Annotated[Path, output_option("keys, logs and results")] = Path("output/flare"),
+    quiet: Quiet = False,
+) -> None:
+    """Time studies on NVIDIA FLARE, on the runtime of sites, and in one process."""
+    _require("flare", "nvflare", "websockets", "statsmodels")
+    from benchmarks.flare import run
+
+    run(output, quiet)
+
+
 def _require(extra: str, *packages: str) -> None:
     """Raise where one of the packages that an extra installs is missing."""
     check_installed(*packages, purpose="this benchmark", extra=extra)

@@ -113,7 +113,10 @@ def simulate(
     found = simulate(study, output, Progress(not quiet))
     for site, file in found.results.items():
         typer.echo(f"{site:12} {file}")
-    typer.echo(f"{found.seconds:.1f} s from the submission of the job to its end.")
+    typer.echo(
+        f"After the submission of the job: {found.seconds_to_results:.1f} s to the results, "
+        f"{found.seconds_to_end:.1f} s to its end."
+    )
 
 
 def _print_job(job: Job) -> None:

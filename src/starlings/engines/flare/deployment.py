@@ -36,6 +36,18 @@ QUICK = {"task_request_interval": 0.2, "heart_beat_interval": 2.0}
 """Settings of sites by which a job starts without long pauses."""
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended."""
+
+    status: str
+    """What FLARE says of it."""
+    submitted: float
+    """When it was submitted, in seconds since 1970."""
+    seconds: float
+    """From then to its end."""
+
+
 @dataclass
 class Deployment:
     """A server and sites, once provisioned, as processes; a context that starts and ends them.
@@ -102,8 +114,8 @@ class Deployment:
                     start_new_session=True,
                 )
 
-    def run(self, job: Path, watch: Callable[[str], None] = lambda job_id: None) -> str:
-        """Submit a job, wait for its end, and return what FLARE says of it.
+    def run(self, job: Path, watch: Callable[[str], None] = lambda job_id: None) -> Ended:
+        """Submit a job, wait for its end, and say how it ended.
 
         Args:
             job: the folder of the job.
@@ -112,13 +124,14 @@ class Deployment:
         session = self.session()
         try:
             self._wait_for_sites(session)
-            job_id, ending = session.submit_job(str(job)), time.monotonic() + JOB_SECONDS
-            while time.monotonic() < ending:
+            submitted = time.time()
+            job_id = session.submit_job(str(job))
+            while time.time() < submitted + JOB_SECONDS:
                 if self.processes[SERVER].poll() is not None:
                     raise SiteError(f"the server of FLARE is gone; see {self.folder}.")
                 status = str(session.get_job_meta(job_id)["status"])
                 if status.startswith("FINISHED"):
-                    return status
+                    return Ended(status, submitted, time.time() - submitted)
                 watch(job_id)
                 time.sleep(LOOK_EVERY)
         finally:

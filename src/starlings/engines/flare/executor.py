@@ -88,8 +88,8 @@ class SiteExecutor(Executor):
     def _run(self, known: int) -> None:
         try:
             assert self.program is not None
-            output = self.program.run(self.box.ask, known)
-            self.logger.info(f"the draws of this site are in {output}")
+            self.program.run(self.box.ask, known)
+            self.logger.info("the draws of this site are in its own folder for results")
             self.box.end(State.DONE)
         except BaseException as error:
             self._write_down(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +22,10 @@ class Simulation:
 
     results: Mapping[str, Path]
     """By site, the file with its draws."""
-    seconds: float
-    """From the submission of the job to its end."""
+    seconds_to_results: float
+    """From the submission of the job to the last of these files."""
+    seconds_to_end: float
+    """From the submission of the job to its end: FLARE takes its time to stop processes."""
 
 
 def simulate(study: Path, folder: Path, progress: Progress) -> Simulation:
@@ -46,12 +47,11 @@ def simulate(study: Path, folder: Path, progress: Progress) -> Simulation:
         deployment.provision()
         results = take_part(deployment, job, rows_of(study, job, folder))
     with deployment, progress.spinner("the job runs"):
-        began = time.monotonic()
-        status = deployment.run(folder / job.name)
-        seconds = time.monotonic() - began
-    if status != FINISHED:
-        raise SiteError(f"FLARE says {status} of the job; the logs are in {deployment.folder}.")
-    return Simulation(results, seconds)
+        ended = deployment.run(folder / job.name)
+    if ended.status != FINISHED:
+        raise SiteError(f"FLARE says {ended.status} of the job; see {deployment.folder}.")
+    last = max(file.stat().st_mtime for file in results.values())
+    return Simulation(results, last - ended.submitted, ended.seconds)
 
 
 def rows_of(study: Path, job: Job, folder: Path) -> dict[str, Path]:
