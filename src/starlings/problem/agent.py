@@ -58,6 +58,9 @@ class Agent:
     """(x, rows) -> one log-likelihood per row, at the model's flat vector x."""
     log_prior: Callable[[jax.Array], jax.Array] = field(metadata={"static": True})
     """x -> log-density, with the log-determinant of the constraints."""
+    neighbours: Any = None
+    """The numbers of its neighbours, and negative ones for nobody, (most neighbours of any agent,);
+    None unless the sampler `draws_edges`."""
 
     def potential(self, z: jax.Array) -> jax.Array:
         """f_i(z), eq. (1) or (2)."""

@@ -251,7 +251,7 @@ class _Process:
         private, shared = chain_keys(seed, len(positions), network.local)
         return cls(
             sampler=sampler,
-            agents=prepared(sampler, agents),
+            agents=prepared(sampler, sampler.placed(agents, network)),
             network=network,
             wiring=delivery_of(network, sampler, positions.dtype),
             keys=(sampler.private_keys(private), shared),

@@ -17,6 +17,8 @@ from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
 from starlings.samplers.gextra import GEXTRA
+from starlings.samplers.gibbs import NetworkGibbs
+from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
 from starlings.samplers.peer_learning import PeerLearning
@@ -29,12 +31,14 @@ __all__ = [
     "DSGLD",
     "DULA",
     "GEXTRA",
+    "MAHMC",
     "Card",
     "DIGing",
     "Decay",
     "Info",
     "Metropolis",
     "MidpointADMMS",
+    "NetworkGibbs",
     "PeerLearning",
     "PilotLength",
     "PositionState",

@@ -124,6 +124,8 @@ class Sampler(abc.ABC):
     """Whether all agents of a chain have to start at one point, and then move together."""
     draws_nothing: ClassVar[bool] = False
     """Whether it converges to the mode instead of drawing: diagnostics then ignore its spread."""
+    draws_edges: ClassVar[bool] = False
+    """Whether it uses `Round.edge_noise`: agents then know the numbers of their neighbours."""
     step_field: ClassVar[str | None] = None
     """The name of the field that is a step size, which has to be smaller if a run diverges."""
     is_private: ClassVar[bool] = False
@@ -172,6 +174,12 @@ class Sampler(abc.ABC):
     def floats(self, dim: int) -> int:
         """Numbers in one message about `dim` parameters; those of the card by default."""
         return self.card.floats(dim)
+
+    def placed(self, agents: Agent, network: Network) -> Agent:
+        """All local agents, stacked, with what this sampler has to know of the network."""
+        if not self.draws_edges:
+            return agents
+        return dataclasses.replace(agents, neighbours=jnp.asarray(network.neighbour_table))
 
     def message(self, state: Any) -> Float[Array, " floats"]:
         """All that ever leaves an agent: one flat vector of floats; by default its position."""

@@ -30,9 +30,11 @@ from starlings.samplers import (
     DSGLD,
     DULA,
     GEXTRA,
+    MAHMC,
     DIGing,
     Metropolis,
     MidpointADMMS,
+    NetworkGibbs,
     PeerLearning,
     Sampler,
 )
@@ -50,6 +52,8 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "gextra": GEXTRA,
     "diging": DIGing,
     "peer-learning": PeerLearning,
+    "mahmc": MAHMC,
+    "gibbs": NetworkGibbs,
     "midpoint": MidpointADMMS,
     "metropolis": Metropolis,
 }

@@ -67,7 +67,8 @@ class Trial:
 
     def agents(self, sampler: Sampler, dtype: Any = np.float64) -> Agent:
         """All agents, stacked, with what `Sampler.prepare` computes."""
-        return jax.vmap(sampler.prepare)(self.problem.agents(self.network, dtype))
+        agents = self.problem.agents(self.network, dtype)
+        return jax.vmap(sampler.prepare)(sampler.placed(agents, self.network))
 
     def keys(self, chain: int = 0) -> Keys:
         """The keys of one chain."""
