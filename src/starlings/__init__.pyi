@@ -60,6 +60,7 @@ from starlings.samplers import DSGHMC as DSGHMC
 from starlings.samplers import DSGLD as DSGLD
 from starlings.samplers import DULA as DULA
 from starlings.samplers import GEXTRA as GEXTRA
+from starlings.samplers import MAHMC as MAHMC
 from starlings.samplers import AsyncDADMMS as AsyncDADMMS
 from starlings.samplers import Card as Card
 from starlings.samplers import Decay as Decay
@@ -67,6 +68,7 @@ from starlings.samplers import DIGing as DIGing
 from starlings.samplers import Info as Info
 from starlings.samplers import Metropolis as Metropolis
 from starlings.samplers import MidpointADMMS as MidpointADMMS
+from starlings.samplers import NetworkGibbs as NetworkGibbs
 from starlings.samplers import PeerLearning as PeerLearning
 from starlings.samplers import PilotLength as PilotLength
 from starlings.samplers import PositionState as PositionState

@@ -364,6 +364,7 @@ UNSTABLE = {
     "dula": st.DULA(step_size=1.0, consensus_step=0.1),
     "gextra": st.GEXTRA(step_size=1.0),
     "diging": st.DIGing(step_size=1.0),
+    "mahmc": st.MAHMC(step_size=2.0),
     "dula schedule": st.DULA(step_size=st.Decay(1.0), consensus_step=0.1),
 }
 

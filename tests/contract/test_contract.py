@@ -8,6 +8,7 @@ import pytest
 
 import starlings as st
 from starlings.samplers.dadmms import ADMM_NOISE_LAWS, OUTPUTS
+from starlings.samplers.mahmc import FORMS
 from starlings.samplers.metropolis import DECISIONS
 from starlings.samplers.names import BUILT_IN
 from starlings.samplers.peer_learning import CALIBRATIONS, FAMILIES
@@ -25,6 +26,8 @@ SETTINGS = {
     "gextra": {"step_size": 0.01},
     "diging": {"step_size": 0.01},
     "peer-learning": {"updates": 2},
+    "gibbs": {"rho": 2.0},
+    "mahmc": {"step_size": 0.1, "consensus_rounds": 2},
     "midpoint": {"rho": 2.0},
     "async-dadmms": {"rho": 2.0},
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
@@ -33,6 +36,7 @@ CHOICES = {
     "noise": ADMM_NOISE_LAWS,
     "output": OUTPUTS,
     "decision": DECISIONS,
+    "form": FORMS,
     "family": FAMILIES,
     "calibration": CALIBRATIONS,
 }
@@ -78,6 +82,8 @@ def is_typical(sampler):
     batched = getattr(sampler, "batch_size", None) is not None
     usual_output = getattr(sampler, "output", "half-noise") == "half-noise"
     noise = getattr(sampler, "noise", None)
+    if isinstance(sampler, st.MAHMC):
+        return sampler.form != "published-unadjusted"
     if isinstance(sampler, st.PeerLearning):
         is_full = sampler.family == "full"
         return sampler.calibration == "network" and is_full == (noise == "private")
@@ -136,7 +142,7 @@ SHARED_PER_DECISION = {"factorised": 1, "sum": 2}
 
 def shared_draws(sampler):
     """How often an agent draws what all agents draw with it, in two cycles of rounds."""
-    if sampler.draws_nothing:
+    if sampler.draws_nothing or isinstance(sampler, (st.MAHMC, st.NetworkGibbs)):
         return 0
     if hasattr(sampler, "decision"):
         return 2 * SHARED_PER_DECISION[sampler.decision]

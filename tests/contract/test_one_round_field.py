@@ -6,11 +6,14 @@ noise.
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
 import starlings as st
-from tests.contract.test_one_round import ROUNDS, compare, metropolis, noises
+from starlings.random.addresses import Round, chain_keys
+from starlings.samplers.mahmc import FORMS
+from tests.contract.test_one_round import CHAINS, GRAPH, ROUNDS, SEED, compare, metropolis, noises
 from tests.problems import logistic_rows
 from tests.quick import quick_cases
 
@@ -123,3 +126,92 @@ def test_more_updates_bring_the_modes_of_peer_learning_together():
 
     assert distance(1) > 0.7
     assert distance(20) < 0.3
+
+
+@pytest.mark.parametrize("form", quick_cases(FORMS, ["published"]))
+def test_mahmc(form):
+    """Three rounds are a cycle, in which positions are mixed twice, and then nine are three."""
+    step, cycles = 0.03, 3
+
+    def expected(H, b, x):
+        W, agents = metropolis(), range(6)
+        network = chain_keys(SEED, CHAINS, 6)[0][1]
+        s, r, g, q = np.zeros_like(x), np.zeros(6), np.zeros_like(x), np.zeros(6)
+        taken = []
+        for k in range(cycles):
+            rounds = [Round(3 * k, network[i], None) for i in agents]
+            m = np.array([rounds[i].private_noise(x[i]) for i in agents])
+            before, bends = g, q
+            g = -slopes_of(H, b, x)
+            q = np.array([m[i] @ H[i] @ m[i] for i in agents])
+            s, r = W @ (s + g - before), W @ (r + q - bends)
+            y = x + step * (m + step * s / (2 if form == "corrected" else 1))
+            if form == "published":
+                keys = [Round(3 * k + 1, network[i], None).batch_key() for i in agents]
+                log_u = -np.array([jax.random.exponential(key, dtype=float) for key in keys])
+                accepts = log_u <= -(step**2) / 2 * (r + np.sum(s**2, axis=1))
+                taken.extend(accepts)
+                y = np.where(accepts[:, None], y, x)
+            x = W @ (W @ y)
+        assert form != "published" or 0 < np.mean(taken) < 1
+        return y
+
+    compare(st.MAHMC(step, form, consensus_rounds=2), expected, rounds=3 * cycles - 2)
+
+
+def test_gibbs_over_networks():
+    """Points of every edge, drawn by its two ends, then the conditional law of every position."""
+    rho = 1.7
+
+    def expected(H, b, x):
+        dim = x.shape[1]
+        network = chain_keys(SEED, CHAINS, 6)[1][1]
+        v = noises(True, x.shape)
+
+        @jax.jit
+        def of_edge(k, i, j):
+            key = network
+            for number in (2 * k + 1, 1 + i, 1 + j):
+                key = jax.random.fold_in(key, number)
+            return jax.random.normal(key, (dim,), np.float64)
+
+        for k in range(1, ROUNDS + 1):
+            total = np.zeros_like(x)
+            for i, j in (sorted(edge) for edge in GRAPH.edges):
+                w = np.asarray(of_edge(k, i, j))
+                both = x[i] + x[j] + w / np.sqrt(rho)  # the sum of the two points of the edge
+                total[i] += rho * both
+                total[j] += rho * both
+            for i in range(6):
+                K = H[i] + 2 * rho * len(GRAPH.adj[i]) * np.eye(dim)
+                values, vectors = np.linalg.eigh(K)
+                root = (vectors / np.sqrt(values)) @ vectors.T
+                x[i] = np.linalg.solve(K, b[i] + total[i]) + root @ v[k - 1, i]
+        return x
+
+    compare(st.NetworkGibbs(rho), expected)
+
+
+@pytest.mark.slow
+def test_gibbs_over_networks_is_exact_for_its_augmented_law_where_it_is_not_gaussian():
+    """Two agents with one coefficient of a Poisson regression each: moments by quadrature."""
+    rho, chains = 0.7, 3000
+    x, y, sites = [1.0, -0.5, 2.0, 0.3], [3.0, 0.0, 1.0, 2.0], [0, 0, 1, 1]
+    problem = st.models.poisson_regression(np.array(x)[:, None], y, sites, intercept=False)
+    how = {"chains": chains, "draws": 1, "burn_in": 30, "seed": 3, "check": False}
+    result = st.sample(problem, st.Network.path(2), st.NetworkGibbs(rho), **how)
+    draws = result.posterior["beta"].values.reshape(chains, 2)
+    grid = np.linspace(-3, 3, 401)
+    with jax.enable_x64(True):
+        agents = problem.agents(st.Network.path(2).matched_to(problem.sites))
+        each = jax.vmap(lambda a: jax.vmap(lambda z: a.potential(z[None]))(jax.numpy.asarray(grid)))
+        first, second = np.asarray(each(agents))
+    apart = rho / 2 * (grid[:, None] - grid) ** 2
+    density = np.exp(-first[:, None] - second - apart)
+    density /= density.sum()
+    for power in (1, 2, 3):
+        powers = grid**power
+        mean = np.array([density.sum(axis=1) @ powers, density.sum(axis=0) @ powers])
+        square = np.array([density.sum(axis=1) @ powers**2, density.sum(axis=0) @ powers**2])
+        error = np.sqrt((square - mean**2) / chains)
+        assert np.abs((draws**power).mean(axis=0) - mean).max() < 4.5 * error.max()

@@ -49,6 +49,9 @@ SAMPLERS = {
     "dula coherent": st.DULA(step_size=0.002, consensus_step=0.1, noise="coherent"),
     "gextra private": st.GEXTRA(step_size=0.01, memory=0.3),
     "diging private": st.DIGing(step_size=0.005),
+    "gibbs": st.NetworkGibbs(rho=2.0),
+    "mahmc published": st.MAHMC(0.1, "published-unadjusted", tracking_rounds=2),
+    "mahmc corrected": st.MAHMC(0.1, consensus_rounds=2),
     "peer learning mean-field": st.PeerLearning(family="mean-field", updates=3),
 }
 
@@ -62,6 +65,7 @@ QUICK_SAMPLERS = (
     "dula private",
     "gextra private",
     "diging private",
+    "gibbs",
 )
 """Samplers that the quick suite simulates."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.linalg
 
 import starlings as st
 from starlings.theory import gaussian_w2, law
@@ -153,6 +154,32 @@ def test_agents_with_unequal_data_have_the_posterior_mean(sampler):
     assert np.abs(moments.mean - mean).max() < 1e-11 * sd
     pulled = law(problem, RING5, st.DSGLD(0.005)).stationary()
     assert np.abs(pulled.mean - mean).max() > 0.01 * sd
+
+
+@pytest.mark.parametrize(
+    ("form", "average"), [("published-unadjusted", ".505"), ("corrected", "1.003")]
+)
+def test_temperature_of_metropolis_adjusted_hmc(form, average):
+    """Half, as published; one, after half a step. The average follows one agent of curvature 1."""
+    problem, step = st.models.gaussian(np.ones((5, 1, 1))), 0.1
+    found = variance_ratios(problem, RING5, st.MAHMC(step, form))[0]
+    drift = step**2 / (2 if form == "corrected" else 1)
+    assert found == pytest.approx(step**2 / (1 - (1 - drift) ** 2), rel=1e-10)
+    assert found == pytest.approx(float(average), abs=0.003)  # found by a simulation
+
+
+def test_gibbs_over_networks_has_its_augmented_law():
+    """Positions have the precision H + rho L, and the average is exact where agents are equal."""
+    network, rho = st.Network.star(6), 3.0
+    problem, L = paper_problem(6), np.diag(network.degrees) - network.adjacency.toarray()
+    H = scipy.linalg.block_diag(*problem.quadratic.hessian)
+    precision = H + rho * np.kron(L, np.eye(2))
+    moments = law(problem, network, st.NetworkGibbs(rho)).stationary()
+    np.testing.assert_allclose(moments.covariance, np.linalg.inv(precision), rtol=1e-9)
+    mean = np.linalg.solve(precision, problem.quadratic.linear.ravel())
+    np.testing.assert_allclose(moments.mean.ravel(), mean, rtol=1e-9)
+    equal = st.models.gaussian(np.ones((6, 1, 1)))
+    assert variance_ratios(equal, network, st.NetworkGibbs(rho))[0] == pytest.approx(1, rel=1e-10)
 
 
 @pytest.mark.parametrize("updates", [1, 5])

@@ -30,6 +30,8 @@ SAMPLERS = {
     "GEXTRA": st.GEXTRA(step_size=1e-3),
     "DIGing": st.DIGing(step_size=1e-3),
     "peer learning": st.PeerLearning(),
+    "MAHMC": st.MAHMC(step_size=0.02, form="published"),
+    "Gibbs": st.NetworkGibbs(rho=4.0),
     "DP-SGLD": st.DPSGLD(1e-4, clip=1.0, noise_multiplier=1.0, secret=bytes(32)),
 }
 QUICK = ("D-SGHMC",)

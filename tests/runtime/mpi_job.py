@@ -43,6 +43,8 @@ FIELD = {
     "gextra": (st.GEXTRA(step_size=0.002, batch_size=2), "ring"),
     "diging": (st.DIGing(step_size=0.001), "power-law"),
     "peer learning": (st.PeerLearning(updates=3), "star"),
+    "mahmc": (st.MAHMC(step_size=0.05, form="published"), "complete"),
+    "gibbs": (st.NetworkGibbs(rho=2.0), "power-law"),
 }
 """Samplers of the field, each tried on one graph."""
 OTHERS = {

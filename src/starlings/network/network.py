@@ -173,6 +173,19 @@ class Network:
         """The number of neighbours of each agent."""
         return np.diff(self.adjacency.indptr)
 
+    @property
+    def neighbour_table(self) -> np.ndarray:
+        """The numbers of each local agent's neighbours, (agent, most neighbours).
+
+        Places of nobody have the numbers -1, -2, ..., which differ within a row.
+        """
+        degrees = self.degrees[self.local]
+        columns = np.arange(max(1, degrees.max()), dtype=np.int32)
+        places = columns < degrees[:, None]
+        table = np.tile(-1 - columns, (len(degrees), 1))
+        table[places] = self.adjacency[self.local].indices
+        return table
+
     @cached_property
     def shares(self) -> np.ndarray:
         """The part of the posterior that each agent carries, (agent,); see `shares_by_degree`."""

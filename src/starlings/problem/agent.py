@@ -58,6 +58,9 @@ class Agent:
     """(x, rows) -> one log-likelihood per row, at the model's flat vector x."""
     log_prior: Callable[[jax.Array], jax.Array] = field(metadata={"static": True})
     """x -> log-density, with the log-determinant of the constraints."""
+    neighbours: Any = None
+    """The numbers of its neighbours, and negative ones for nobody, (most neighbours of any agent,);
+    None unless the sampler `draws_edges`."""
     slots: int = field(default=0, metadata={"static": True})
     """The largest number of neighbours of any agent, the length of `Inbox.each`; 0 for samplers
     that do not read it."""

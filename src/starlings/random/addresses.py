@@ -6,6 +6,10 @@ draws it again:
     private noise of an agent    fold_in(fold_in(fold_in(root, chain), 1 + agent), round)   (1)
     noise that all agents share  fold_in(fold_in(fold_in(root, chain), 0), round)           (2)
 
+Noise of the edge between the agents i < j, which both ends draw, in round k:
+
+    noise of an edge             fold_in(fold_in(fold_in(key of (2), 2 k + 1), 1 + i), 1 + j)    (4)
+
 Random numbers outside the rounds, which all sites draw alike, have an address of their own kind:
 
     the n-th number of a kind    fold_in(fold_in(root, 2^32 - 1 - kind), n)                 (3)
@@ -60,6 +64,27 @@ class Round(NamedTuple):
         if _fits(self.drawn.shared, like):
             return self.drawn.shared
         return jax.random.normal(self._noise_key(self.network_key), like.shape, like.dtype)
+
+    def edge_noise(self, agent: Any, neighbours: Any, like: Any) -> jax.Array:
+        """The sum over the agent's edges of standard normal numbers equal at both ends, eq. (4).
+
+        The sampler has to say that it `draws_edges`.
+
+        Args:
+            agent: the number of the agent, `Agent.index`.
+            neighbours: the numbers of its neighbours, `Agent.neighbours`.
+            like: an array of the wanted shape and type.
+        """
+
+        def of_edge(neighbour: jax.Array) -> jax.Array:
+            ends = jnp.minimum(agent, neighbour), jnp.maximum(agent, neighbour)
+            key = self.shared_key()
+            for end in ends:
+                key = jax.random.fold_in(key, 1 + end)  # (4)
+            noise = jax.random.normal(key, like.shape, like.dtype)
+            return jnp.where(neighbour < 0, 0.0, noise)
+
+        return jax.vmap(of_edge)(jnp.asarray(neighbours)).sum(axis=0)
 
     def batch_key(self) -> jax.Array:
         """A key that only this agent has, for random numbers other than Gaussian noise."""

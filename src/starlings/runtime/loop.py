@@ -262,7 +262,7 @@ class _Process:
         return cls(
             sampler=sampler,
             on_links=on_links,
-            agents=prepared(on_links, agents),
+            agents=prepared(on_links, sampler.placed(agents, network)),
             network=network,
             wiring=delivery_of(network, sampler, positions.dtype),
             keys=(sampler.private_keys(private), shared),

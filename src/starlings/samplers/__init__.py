@@ -18,6 +18,8 @@ from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
 from starlings.samplers.gextra import GEXTRA
+from starlings.samplers.gibbs import NetworkGibbs
+from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
 from starlings.samplers.peer_learning import PeerLearning
@@ -30,6 +32,7 @@ __all__ = [
     "DSGLD",
     "DULA",
     "GEXTRA",
+    "MAHMC",
     "AsyncDADMMS",
     "Card",
     "DIGing",
@@ -37,6 +40,7 @@ __all__ = [
     "Info",
     "Metropolis",
     "MidpointADMMS",
+    "NetworkGibbs",
     "PeerLearning",
     "PilotLength",
     "PositionState",

@@ -128,6 +128,8 @@ class Sampler(abc.ABC):
     """Whether it reads `Inbox.each` and `Inbox.arrived`, and nothing else of its inbox. It can then
     go on without messages that were lost, see `Network.lossy`, and `message` may return a row for
     each neighbour, (slot, floats), in the order of `Inbox.each`."""
+    draws_edges: ClassVar[bool] = False
+    """Whether it uses `Round.edge_noise`: agents then know the numbers of their neighbours."""
     step_field: ClassVar[str | None] = None
     """The name of the field that is a step size, which has to be smaller if a run diverges."""
     is_private: ClassVar[bool] = False
@@ -176,6 +178,12 @@ class Sampler(abc.ABC):
     def floats(self, dim: int) -> int:
         """Numbers in one message about `dim` parameters; those of the card by default."""
         return self.card.floats(dim)
+
+    def placed(self, agents: Agent, network: Network) -> Agent:
+        """All local agents, stacked, with what this sampler has to know of the network."""
+        if not self.draws_edges:
+            return agents
+        return dataclasses.replace(agents, neighbours=jnp.asarray(network.neighbour_table))
 
     def message(self, state: Any) -> Float[Array, "*slots floats"]:
         """All that ever leaves an agent: one flat vector of floats; by default its position.

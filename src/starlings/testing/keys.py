@@ -34,7 +34,8 @@ class KeysUsed(NamedTuple):
 def no_key_is_used_twice(trial: Trial, sampler: Sampler) -> None:
     """Over agents, chains and rounds, each random call of a run has a key of its own.
 
-    Shared noise is the exception by design: all agents of a chain draw it from one key.
+    Shared noise is the exception by design: all agents of a chain draw it from one key. So is the
+    noise of an edge, which its two ends draw.
     """
     keys_used(trial, sampler)
 
@@ -54,8 +55,9 @@ def keys_used(trial: Trial, sampler: Sampler) -> KeysUsed:
             )
             count.update(used)
     owners = sorted(count.values())
+    expected = {1, 2, agents} if sampler.draws_edges else {1, agents}
     require(
-        set(owners) <= {1, agents},
+        set(owners) <= expected,
         "a random key belongs neither to one agent nor to all agents of one chain: take noise and "
         "keys from `Round`, not from a seed of your own.",
     )

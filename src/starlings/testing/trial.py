@@ -69,7 +69,7 @@ class Trial:
         """All agents, stacked, with what `Sampler.prepare` computes."""
         agents = self.problem.agents(self.network, dtype)
         agents = replace(agents, slots=int(self.network.degrees.max()))
-        return jax.vmap(sampler.prepare)(agents)
+        return jax.vmap(sampler.prepare)(sampler.placed(agents, self.network))
 
     def keys(self, chain: int = 0) -> Keys:
         """The keys of one chain."""

@@ -21,6 +21,16 @@ The gradient-based samplers, with u = w (private noise) or u = 1 w / sqrt(N) wit
     DIGing     x' = W x - eta y + sqrt(2 eta) u,    y' = W y + H (x' - x),                 (7)
                with y = H x - b + U q and so U q' = (W - I) (H x - b) + W U q
 
+Decentralised MAHMC without decisions, with tracked slopes s = g + U q of g = b - H z at the base z,
+which is the first position, and then z = W^k x after k mixes of positions; l mixes of slopes:
+
+    x' = z + e m + c W^l (g + U q),     U q' = W^l (g + U q) - g                           (9)
+
+Gibbs over networks, with v for each agent and w for each edge, and E the incidence of agents and
+edges, so that E E' = L+:
+
+    x' = K^-1 (rho L+ x + b + sqrt(rho) E w) + K^-1/2 v,     K = H + 2 rho D                (10)
+
 Peer-to-peer learning, with beliefs of precision P_i and mean m_i, and nothing before round 1:
 
     P_i' = sum_j W_ij P_j + c H_i,     P_i' m_i' = sum_j W_ij P_j m_j + c b_i,             (8)
@@ -40,9 +50,11 @@ from starlings.samplers import (
     DSGLD,
     DULA,
     GEXTRA,
+    MAHMC,
     AsyncDADMMS,
     DIGing,
     MidpointADMMS,
+    NetworkGibbs,
     PeerLearning,
 )
 from starlings.samplers.langevin import LangevinSampler
@@ -206,6 +218,55 @@ def _diging_law(s: Stacked, sampler: DIGing) -> Law:
     return Law.constant(
         s.shape, Recursion(transition, offset, kick), mean_only=_minibatches(sampler)
     )
+
+
+@register_law(MAHMC)
+def _mahmc_law(s: Stacked, sampler: MAHMC) -> Law:
+    """Eq. (9) in the round in which slopes are mixed for the last time; others change nothing."""
+    if sampler.form == "published":
+        raise NoLawError(
+            "no exact law is known for form='published', whose decisions are not linear; there is "
+            "one for 'published-unadjusted' and for 'corrected'."
+        )
+    count, U, drift = len(s.b), _apart(s), float(sampler.drift)
+    mixed = s.lift(np.linalg.matrix_power(s.W, sampler.tracking_rounds))
+    spread = s.lift(np.linalg.matrix_power(s.W, sampler.consensus_rounds))
+    eye = np.eye(count)
+    rest = U.shape[1]
+    away = U.T @ (mixed - eye)
+    kick = np.vstack([float(sampler.step_size) * eye, np.zeros((rest, count))])
+    offset = np.concatenate([drift * mixed @ s.b, away @ s.b])
+    from_base = np.block(
+        [[eye - drift * mixed @ s.H, drift * mixed @ U], [-away @ s.H, U.T @ mixed @ U]]
+    )
+    nothing = Recursion(np.eye(count + rest), np.zeros(count + rest), np.zeros_like(kick))
+
+    def recursion(k: int) -> Recursion:
+        if (k - 1) % sampler.cycle != sampler.tracking_rounds - 1:
+            return nothing
+        base = eye if k <= sampler.cycle else spread
+        transition = from_base @ scipy.linalg.block_diag(base, np.eye(rest))  # (9)
+        return Recursion(transition, offset, kick)
+
+    return Law(s.shape, recursion, cycle=sampler.cycle)
+
+
+@register_law(NetworkGibbs)
+def _gibbs_law(s: Stacked, sampler: NetworkGibbs) -> Law:
+    """Eq. (10)."""
+    rho = float(sampler.rho)
+    first, second = np.nonzero(np.triu(s.A))
+    incidence = np.zeros((s.shape[0], len(first)))
+    edges = np.arange(len(first))
+    incidence[first, edges] = incidence[second, edges] = 1.0
+    solve = np.linalg.inv(s.H + 2 * rho * s.lift(np.diag(s.degrees)))
+    ties = np.sqrt(rho) * solve @ s.lift(incidence)
+    step = Recursion(
+        rho * solve @ s.lift(incidence @ incidence.T),
+        solve @ s.b,
+        np.hstack([ties, np.linalg.cholesky(solve)]),  # (10)
+    )
+    return Law.constant(s.shape, step)
 
 
 @register_law(PeerLearning)

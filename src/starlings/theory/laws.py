@@ -230,7 +230,7 @@ def check_stability(
     given = float(sampler.settings()[field])
 
     def at(value: float) -> Recursion:
-        return _registered(stacked, sampler.with_settings(**{field: value})).recursion(1)
+        return _registered(stacked, sampler.with_settings(**{field: value})).whole_cycle()
 
     def is_stable(value: float) -> bool:
         return at(value).spectral_radius() < 1

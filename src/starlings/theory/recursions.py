@@ -47,6 +47,12 @@ class Recursion(NamedTuple):
         """The largest modulus of an eigenvalue of T: the factor of the slowest mode per round."""
         return float(np.max(np.abs(np.linalg.eigvals(self.transition))))
 
+    def followed_by(self, other: Recursion) -> Recursion:
+        """This round and then another one, as one round."""
+        T, c, B = other
+        noise = np.hstack([T @ self.noise, B])
+        return Recursion(T @ self.transition, T @ self.offset + c, noise)
+
     def has_eigenvalue_1(self) -> bool:
         """Whether T has the eigenvalue 1, up to rounding: a combination of the state stays."""
         return bool(np.min(np.abs(np.linalg.eigvals(self.transition) - 1)) < ROUNDING_OF_1)
@@ -102,6 +108,8 @@ class Law:
         mean_only: None if mean and covariance both follow from T, c, B and R. Otherwise one
             sentence that says why only the mean does, as for minibatches, whose noise depends on
             the state.
+        cycle: after how many rounds the same matrices come again, from the second cycle on. The
+            stationary law is then that of the draws at the ends of cycles.
     """
 
     shape: tuple[int, int]
@@ -110,11 +118,19 @@ class Law:
     varies: bool = False
     rest_covariance: np.ndarray | None = None
     mean_only: str | None = None
+    cycle: int = 1
 
     @classmethod
     def constant(cls, shape: tuple[int, int], step: Recursion, **fields: Any) -> Law:
         """The law of a sampler whose rounds all have the same matrices."""
         return cls(shape, lambda k: step, **fields)
+
+    def whole_cycle(self) -> Recursion:
+        """All rounds of a cycle after the first one as one round."""
+        first, *rest = (self.recursion(self.cycle + 1 + k) for k in range(self.cycle))
+        for step in rest:
+            first = first.followed_by(step)
+        return first
 
     def moments(
         self, rounds: int, initial_mean: Any = 0.0, initial_covariance: Any = 1.0
@@ -151,14 +167,14 @@ class Law:
             1 + 2 sum_{k>0} corr_k = (2 (I - T)^-1 S - S) / S,  on the diagonal           (4)
         """
         _, covariance = self._stationary_state()
-        T = self.recursion(1).transition
+        T = self.whole_cycle().transition
         summed = 2 * np.linalg.solve(np.eye(len(T)) - T, covariance) - covariance
         block = slice(agent * self.shape[1], (agent + 1) * self.shape[1])
-        return np.diag(summed)[block] / np.diag(covariance)[block]  # (4)
+        return self.cycle * np.diag(summed)[block] / np.diag(covariance)[block]  # (4)
 
     def relaxation_rounds(self) -> float:
         """The number of rounds in which the slowest mode shrinks by a factor e."""
-        return -1.0 / np.log(self.recursion(1).spectral_radius())
+        return -self.cycle / np.log(self.whole_cycle().spectral_radius())
 
     def _stationary_state(self) -> tuple[np.ndarray, np.ndarray]:
         if self.varies:
@@ -166,7 +182,7 @@ class Law:
                 "a sampler whose steps decay has no stationary law; give it constant steps, or ask "
                 "for `moments` after some rounds."
             )
-        step = self.recursion(1)
+        step = self.whole_cycle()
         radius = step.spectral_radius()
         if radius >= 1:
             raise StabilityError(

@@ -20,6 +20,12 @@ for the gradient at x_i itself,
                m_i = h sum over earlier rounds of (sum_j W_ij x_j - x_i)
     DIGing     grad = y_i at the start, then grad' = grad + y_i' - sum_j W_ij y_j           (6)
 
+Gibbs over networks is (1) without duals; its private noise is taken for zero, since what the step
+makes of it depends on the rows.
+
+Decentralised MAHMC sends tracked slopes s as DIGing does, with the sign of grad turned, and only in
+the rounds in which they are not mixed yet; positions b are their mixes.
+
 Peer-to-peer learning sends precisions and shifts. With those of the mix, P and s, and those of the
 belief that takes up data next, P' and s' = P' m', with c = N / T,
 
@@ -46,8 +52,10 @@ from starlings.samplers import (
     DSGLD,
     DULA,
     GEXTRA,
+    MAHMC,
     DIGing,
     MidpointADMMS,
+    NetworkGibbs,
     PeerLearning,
 )
 from starlings.samplers.dadmms import coherent_noise
@@ -67,12 +75,15 @@ class Known(NamedTuple):
     """Its part of the posterior, see `Network.shares`."""
     num_agents: int
     """N."""
+    neighbours: np.ndarray
+    """The numbers of its neighbours."""
 
     @classmethod
     def of(cls, network: Network, number: int) -> Known:
         """What the graph tells of a site."""
         degrees, share = network.degrees, float(network.shares[number])
-        return cls(number, int(degrees[number]), int(degrees.sum()), share, network.size)
+        near = network.adjacency[[number]].indices
+        return cls(number, int(degrees[number]), int(degrees.sum()), share, network.size, near)
 
 
 class Heard(NamedTuple):
@@ -137,8 +148,10 @@ def by_round(
 
 def _noise(sampler: Any, known: Any, round: Round, like: jax.Array) -> jax.Array:
     """The noise of one round."""
-    if isinstance(sampler, CADMM):
+    if isinstance(sampler, (CADMM, MAHMC)):  # messages of MAHMC say all without its noise
         return jnp.zeros_like(like)
+    if isinstance(sampler, NetworkGibbs):
+        return -jnp.sqrt(sampler.rho) * round.edge_noise(known.number, known.neighbours, like)
     if isinstance(sampler, LangevinSampler):
         return sampler.unit_noise(known, round, like)
     if isinstance(sampler, MidpointADMMS):
@@ -168,6 +181,10 @@ def slopes(sampler: Any, heard: Heard, known: Known, noise: Any) -> Slopes:
         return _of_gextra(sampler, heard, noise)
     if isinstance(sampler, DIGing):
         return _of_diging(heard)
+    if isinstance(sampler, NetworkGibbs):
+        return _of_gibbs(sampler.rho, known.degree, heard, noise)
+    if isinstance(sampler, MAHMC):
+        return _of_mahmc(sampler, heard)
     return _of_sgld(sampler, heard, noise)
 
 
@@ -237,6 +254,25 @@ def _of_diging(heard: Heard) -> Slopes:
     _, mixed = _halves(heard.mixed)
     changes = np.concatenate([trackers[:1], trackers[1:] - mixed[:-1]])
     return Slopes(points, changes.cumsum(axis=0))  # (6)
+
+
+def _of_gibbs(rho: Any, degree: int, heard: Heard, noise: Any) -> Slopes:
+    """Eq. (1) with p_i = 0."""
+    around = rho * (degree * heard.own + heard.received)[:-1]
+    points = heard.own[1:]
+    return Slopes(points, around - noise - 2 * rho * degree * points)  # (1)
+
+
+def _of_mahmc(sampler: MAHMC, heard: Heard) -> Slopes:
+    """Eq. (6) of every cycle but the first, whose base all others may not know."""
+    cycle, tracking = sampler.cycle, sampler.tracking_rounds
+    sent, tracked, bases = (
+        part[first::cycle, :-1]
+        for part, first in ((heard.own, 0), (heard.mixed, tracking - 1), (heard.mixed, cycle - 1))
+    )
+    changes = np.concatenate([sent[:1], sent[1:] - tracked[: len(sent) - 1]])
+    gradients = -changes.cumsum(axis=0)[1:]
+    return Slopes(bases[: len(gradients)], gradients[: len(bases)])  # (6)
 
 
 def of_beliefs(sampler: PeerLearning, heard: Heard, known: Known) -> tuple[Slopes, np.ndarray]:

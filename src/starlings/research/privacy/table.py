@@ -20,8 +20,10 @@ from starlings.samplers import (
     DSGLD,
     DULA,
     GEXTRA,
+    MAHMC,
     DIGing,
     MidpointADMMS,
+    NetworkGibbs,
     PeerLearning,
     Sampler,
 )
@@ -86,6 +88,12 @@ def _on_samplers() -> Iterable[Attack]:
     yield positions("D-ULA", DULA(0.005, 0.2))
     yield positions("Generalized EXTRA-SGLD", GEXTRA(0.01))
     yield positions("DIGing-SGLD", DIGing(0.01))
+    run = partial(on_rounds.of_positions, NetworkGibbs(RHO), ROWS)
+    has = "positions; noise of edges from the seed"
+    yield Attack(part, "Gibbs over networks", has, "gradients plus private noise, rows", run)
+    run = partial(on_rounds.of_positions, MAHMC(0.1), ROWS)
+    has = "positions and tracked slopes"
+    yield Attack(part, "Decentralised MAHMC", has, "gradients, rows", run)
     run = partial(on_rounds.of_beliefs, PeerLearning(updates=3), ROWS)
     yield Attack(part, "Peer-to-peer learning", "beliefs", "gradients, Hessians, rows", run)
     run = partial(on_rounds.of_minibatches, ROWS, 1)
