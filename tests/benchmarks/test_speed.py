@@ -203,12 +203,10 @@ def test_bytes_of_a_round():
     assert device.bytes_of_a_round(agents=1, chains=3, dim=1, itemsize=4) == 4 * (15 + 2)
 
 
-def test_a_child_that_fails_is_told(monkeypatch):
-    monkeypatch.setattr(start, "FIRST_DRAW", "raise ValueError('no {sampler}')")
+def test_a_child_that_fails_is_told():
     with pytest.raises(RuntimeError, match="ValueError: no luck"):
-        start.first_draw("luck", {})
-    monkeypatch.setattr(start, "FIRST_DRAW", "print('hello'); print([1.5, 2.5])")
-    assert start.first_draw("luck", {}) == [1.5, 2.5]
+        start.timed("raise ValueError('no luck')", {})
+    assert start.timed("print('hello'); print([1.5, 2.5])", {}) == [1.5, 2.5]
 
 
 # The results

@@ -577,3 +577,21 @@ def test_posteriors_are_calibrated(method):
     assert (found.ranks == found.ranks.isel(agent=0)).all()
     smallest = float(found.p_values.min())
     assert smallest > 0.01 / 3, found.verdict  # three parameters; the agents are one test
+
+
+@pytest.mark.slow
+def test_weights_in_200_dimensions():
+    """A Gaussian with a known law and a known evidence, in coordinates that are turned."""
+    dim, random = 200, np.random.default_rng(0)
+    turn, _ = np.linalg.qr(random.normal(size=(dim, dim)))
+    precisions = np.exp(random.normal(size=dim) / 2)
+    hessian = turn * precisions @ turn.T
+    problem = st.models.gaussian([share * hessian for share in (0.2, 0.3, 0.5)])
+    how = {"method": "weights", "draws": 1000, "check": False, "progress": False}
+    result = st.sample(problem, st.Network.ring(3), **how)
+    draws = result.posterior["x"].values[:, :, 0].reshape(-1, dim)
+    units = draws @ turn * np.sqrt(precisions)  # N(0, I)
+    assert np.abs(units.mean(axis=0)).max() < 4.5 / np.sqrt(len(units))
+    assert np.abs(units.var(axis=0) - 1).max() < 4.5 * np.sqrt(2 / len(units))
+    exact = (dim * np.log(2 * np.pi) - np.log(precisions).sum()) / 2
+    assert result.log_evidence.value == pytest.approx(exact, abs=0.01)

@@ -16,16 +16,21 @@ from starlings.runtime.mpi.cluster import Cluster
 from tests.mpi import placed
 from tests.privacy.taps import Tap
 from tests.privacy.test_private_runs import LENGTHS, RING, logistic
-how = {**LENGTHS, "draws": 60, "method": "weights"}
-alone = st.sample(logistic(), RING, **how)
+METHODS = {"hmc": {"chains": 32, "draws": 4}, "weights": {"draws": 60}}
 with Cluster() as cluster, Tap() as tap:
     part, network = placed(cluster, logistic(), RING)
-    result = st.sample(part, network, **how, privacy="totals")
-    tap.check_nothing_in_the_clear(alone.posterior.beta.values)
+    for method, length in METHODS.items():
+        how = {**LENGTHS, **length, "method": method}
+        alone = st.sample(logistic(), RING, **how)
+        result = st.sample(part, network, **how, privacy="totals")
+        tap.check_nothing_in_the_clear(alone.posterior.beta.values)
+        if cluster.is_first:
+            distance = abs(result.posterior.beta - alone.posterior.beta.values).max()
+            assert distance < 1e-9, (method, distance)
+            added = result.attrs["network_rounds"] - alone.attrs["network_rounds"]
+            assert added == 2 * 4, "keys and limits, each in the rounds of a sum"
     found = st.loo(part, network, result, privacy="totals")
     if cluster.is_first:
-        distance = abs(result.posterior.beta - alone.posterior.beta.values).max()
-        assert distance < 1e-9, distance
         assert abs(found.elpd - st.loo(logistic(), RING, alone).elpd) < 1e-6
         print("the same", result.attrs["privacy"])
 """

@@ -35,15 +35,16 @@ from starlings.methods.weights import LARGEST_K, WeightedCandidates
 REFITS = 3
 """Further sums that weights usually need where the first candidates have a bad k-hat."""
 HMC_SUMS = 1200
-"""Sums that lock-step HMC usually needs, warm-up included (measured: 250 to 2400)."""
+"""Sums that lock-step HMC is expected to need, warm-up included. What it has needed is in results
+of `python -m benchmarks posteriors`: network rounds, divided by the rounds of a sum."""
 TIE = 2.0
 """Factor up to which more rounds are accepted for draws of the exact law."""
 HOPELESS_K = 1.0
 """k-hat from which on, after `REFITS` fits, no further proposal is fitted."""
 FAR_ROUNDS, FAR_PILOTS = 500.0, 4
-"""Moves per effective draw, and pilot runs, of D-ADMMS far from the Gaussian approximation
-(measured: 36 to 18,000 rounds, 2 to 6 pilots). D-ADMMS moves in every round, Metropolis in every
-cycle."""
+"""Moves per effective draw, and pilot runs, that D-ADMMS is expected to need far from the Gaussian
+approximation; `tuning` in a result has what a run has found. D-ADMMS moves in every round,
+Metropolis in every cycle."""
 ADMMS_SUMS = 8
 """Sums of D-ADMMS beside its rounds: penalty, candidates, disagreement, Stein's identities."""
 BURN_IN_TIMES = 5
