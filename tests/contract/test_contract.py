@@ -144,6 +144,8 @@ def shared_draws(sampler):
     """How often an agent draws what all agents draw with it, in two cycles of rounds."""
     if sampler.draws_nothing or isinstance(sampler, (st.MAHMC, st.NetworkGibbs)):
         return 0
+    if sampler.reads_each:
+        return 1  # at the start; ticks are drawn in a loop, which the count does not look into
     if hasattr(sampler, "decision"):
         return 2 * SHARED_PER_DECISION[sampler.decision]
     return 2 * SHARED_PER_ROUND.get(getattr(sampler, "noise", "coherent"), 0)

@@ -119,14 +119,13 @@ class AsyncDADMMS(Sampler):
         """Start at `position`, with z_ij = x_i, tick 0 and a clock that stands at 0."""
         place = jnp.append(position, 0.0)
         exists = jnp.arange(agent.slots)[:, None] < agent.degree
-        tick = jnp.zeros((), jnp.int32)
         return AsyncDADMMSState(
             position=position,
             place=place,
             links=jnp.where(exists, place, 0.0),
-            tick=tick,
+            tick=jnp.zeros((), jnp.int32),
             frame=jnp.zeros_like(position),
-            upcoming=noise_between(round.network_key, tick, tick, position)[1],  # w_1
+            upcoming=round._replace(index=1).shared_noise(position),
         )
 
     def message(self, state: AsyncDADMMSState) -> jax.Array:
@@ -178,6 +177,6 @@ class AsyncDADMMS(Sampler):
 
 def _ticked(state: AsyncDADMMSState, wanted: Any, round: Round) -> AsyncDADMMSState:
     """The state with the frame of the tick `wanted`."""
-    between = (round.network_key, state.tick, wanted, state.frame)
+    between = (round.network_key, state.tick, wanted, state.upcoming)
     passed, upcoming = noise_between(*between)
     return state._replace(tick=wanted, frame=state.frame + passed, upcoming=upcoming)
