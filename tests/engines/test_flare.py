@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,6 +38,7 @@ def test_simulate_has_the_draws_of_one_process(tmp_path):
     files = [Path(line.split()[1]) for line in result.stdout.splitlines()[:3]]
     results = {site: open_result(file) for site, file in zip(SITES, files, strict=True)}
     check_draws(path, results, privacy="totals")
+    assert len({found.posterior["beta"].values.tobytes() for found in results.values()}) == 1
     for site, file in zip(SITES, files, strict=True):  # each site has its own result, and no other
         assert [each.name for each in file.parent.parent.parent.glob(f"{site}/*/*.nc")] == [
             file.name
@@ -59,8 +58,8 @@ def test_killed_processes_end_the_job_for_all_and_change_no_draw(tmp_path):
     journal = files["Brook"].parent / "journal"
 
     def kill_worker() -> None:
-        for pid in deployment.workers("Ashby"):
-            os.kill(pid, signal.SIGKILL)
+        for worker in deployment.workers("Ashby"):
+            worker.kill()
 
     with deployment:
         statuses = []
@@ -75,6 +74,7 @@ def test_killed_processes_end_the_job_for_all_and_change_no_draw(tmp_path):
         assert not any(file.exists() for file in files.values())
         deployment.start(SERVER)
         assert deployment.run(tmp_path / "job").status == FINISHED
+    assert not [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(p.info)]
     assert all(status.startswith("FINISHED") and status != FINISHED for status in statuses)
     check_draws(path, {site: open_result(file) for site, file in files.items()}, privacy="totals")
 
@@ -101,8 +101,8 @@ def check_loopback(deployment: Deployment) -> None:
     found = set()
     for name, process in deployment.processes.items():
         if process.poll() is None:
-            for pid in (process.pid, *deployment.workers(name)):
-                connections = psutil.Process(pid).net_connections()
+            for each in (psutil.Process(process.pid), *deployment.workers(name)):
+                connections = each.net_connections()
                 found |= {
                     each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN
                 }

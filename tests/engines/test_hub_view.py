@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 
 import numpy as np
@@ -69,6 +71,12 @@ def test_totals_are_those_of_the_run_without_masks(masked, clear):
     assert len(totals) == len(wanted) > 3
     for total, want in zip(totals, wanted, strict=True):
         np.testing.assert_allclose(total, want, rtol=1e-9, atol=1e-9)
+
+
+def test_masked_totals_have_the_same_bits_in_any_order(masked):
+    for sent in added(masked[0]):
+        for order in itertools.permutations(sent):
+            assert functools.reduce(np.add, order).tobytes() == sent.sum(axis=0).tobytes()
 
 
 def test_what_the_first_site_tells_the_others_follows_from_totals(masked, clear):

@@ -9,13 +9,12 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import redirect_stdout
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +59,8 @@ class Deployment:
     folder: Path
     sites: list[str]
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    orphans: list[Any] = field(default_factory=list)
+    """Processes whose parents were killed."""
     started: dict[str, float] = field(default_factory=dict)
     """When each was started: what the server heard of it before counts no more."""
 
@@ -163,23 +164,24 @@ class Deployment:
             time.sleep(LOOK_EVERY)
         raise SiteError(f"{sorted(set(self.sites) - there)} did not register; see {self.folder}.")
 
-    def workers(self, name: str) -> list[int]:
-        """The processes that the process of a party has started for jobs, by their ids."""
+    def workers(self, name: str) -> list[Any]:
+        """The processes that the process of a party has started for jobs."""
         psutil = import_extra("psutil", "a deployment of FLARE", extra="flare")
         try:
-            children = psutil.Process(self.processes[name].pid).children(recursive=True)
+            return psutil.Process(self.processes[name].pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
-        return [child.pid for child in children]
 
     def kill(self, name: str) -> None:
-        """End the process of a party at once, and leave those that it started."""
+        """End the process of a party at once, and leave those that it started, until `stop`."""
+        self.orphans += self.workers(name)
         self.processes[name].kill()
         self.processes[name].wait()
 
     def stop(self) -> None:
         """End all processes that were started here, and those that they started."""
-        workers = [pid for name in self.processes for pid in self.workers(name)]
+        psutil = import_extra("psutil", "a deployment of FLARE", extra="flare")
+        workers = [worker for name in self.processes for worker in self.workers(name)]
         for process in self.processes.values():
             process.terminate()
         for process in self.processes.values():
@@ -188,15 +190,9 @@ class Deployment:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        _end(workers)
-
-
-def _end(pids: Iterable[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+        for worker in (*workers, *self.orphans):
+            with suppress(psutil.NoSuchProcess):  # such as one that got its number since
+                worker.kill()
 
 
 def _module(name: str) -> list[str]:
