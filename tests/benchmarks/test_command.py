@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 
-BENCHMARKS = ["speed", "rows", "masks", "cluster", "posteriors", "ladder", "versions"]
+BENCHMARKS = ["speed", "rows", "masks", "cluster", "posteriors", "ladder", "versions", "flare"]
 
 
 @pytest.fixture
@@ -57,6 +57,7 @@ def test_a_wrong_option_ends_in_one_line(fails, arguments, message):
         (("posteriors", "."), "bench"),
         (("cluster",), "mpi"),
         (("ladder",), "arviz"),
+        (("flare",), "flare"),
     ],
 )
 def test_a_missing_extra_is_named(fails, monkeypatch, arguments, extra):
