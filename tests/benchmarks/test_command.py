@@ -13,7 +13,18 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 
-BENCHMARKS = ["speed", "rows", "masks", "sites", "cluster", "posteriors", "ladder", "versions"]
+BENCHMARKS = [
+    "speed",
+    "rows",
+    "masks",
+    "sites",
+    "lossy",
+    "cluster",
+    "posteriors",
+    "ladder",
+    "versions",
+    "flare",
+]
 
 
 @pytest.fixture
@@ -59,6 +70,7 @@ def test_a_wrong_option_ends_in_one_line(fails, arguments, message):
         (("cluster",), "mpi"),
         (("sites",), "peers"),
         (("ladder",), "arviz"),
+        (("flare",), "flare"),
     ],
 )
 def test_a_missing_extra_is_named(fails, monkeypatch, arguments, extra):
