@@ -8,7 +8,9 @@ The public names, each loaded when it is first used, so that `import starlings` 
                           `Evidence`
     samplers              `DADMMS`, `CADMM`, `MidpointADMMS`, `Metropolis`, `DSGLD`, `DSGHMC`,
                           `DULA`, `Decay`, `DPSGLD`, `GEXTRA`, `DIGing`,
-                          `PeerLearning`, `MAHMC`, `NetworkGibbs`
+                          `PeerLearning`, `MAHMC`, `NetworkGibbs`,
+                          `DEPSGLD`
+    supports              `Box`, `Ball`, `Simplex`, `Support`
     to tune by hand       `tune`, `Tuning`
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,

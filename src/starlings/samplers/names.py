@@ -25,6 +25,7 @@ from starlings.errors import nearest
 from starlings.samplers import (
     CADMM,
     DADMMS,
+    DEPSGLD,
     DPSGLD,
     DSGHMC,
     DSGLD,
@@ -54,6 +55,7 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "peer-learning": PeerLearning,
     "mahmc": MAHMC,
     "gibbs": NetworkGibbs,
+    "depsgld": DEPSGLD,
     "midpoint": MidpointADMMS,
     "metropolis": Metropolis,
 }
