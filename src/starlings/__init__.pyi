@@ -46,6 +46,10 @@ from starlings.network.crossings import Crossings as Crossings
 from starlings.problem import Agent as Agent
 from starlings.problem import Parameter as Parameter
 from starlings.problem import Problem as Problem
+from starlings.problem.supports import Ball as Ball
+from starlings.problem.supports import Box as Box
+from starlings.problem.supports import Simplex as Simplex
+from starlings.problem.supports import Support as Support
 from starlings.pytrees import choice as choice
 from starlings.pytrees import pytree as pytree
 from starlings.random.addresses import Round as Round
@@ -55,6 +59,7 @@ from starlings.results.result import load as load
 from starlings.runtime.callback import exchange_on_host as exchange_on_host
 from starlings.samplers import CADMM as CADMM
 from starlings.samplers import DADMMS as DADMMS
+from starlings.samplers import DEPSGLD as DEPSGLD
 from starlings.samplers import DPSGLD as DPSGLD
 from starlings.samplers import DSGHMC as DSGHMC
 from starlings.samplers import DSGLD as DSGLD

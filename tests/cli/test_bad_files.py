@@ -197,6 +197,18 @@ STUDIES = {
         "[sampler.step_size] unknown key `scal`; expected one of ['scale', 'offset', 'exponent']. "
         "Did you mean 'scale'?",
     ),
+    "support kind": (
+        'name = "dadmms"\nrho = 5.0',
+        'name = "depsgld"\nstep_size = 0.1\nsmoothing = 1.0\nsupport = {kind = "bal"}',
+        "[sampler.support] `kind` must be one of ['box', 'ball', 'simplex'], got 'bal'. "
+        "Did you mean 'ball'?",
+    ),
+    "support radius": (
+        'name = "dadmms"\nrho = 5.0',
+        'name = "depsgld"\nstep_size = 0.1\nsmoothing = 1.0\n'
+        'support = {kind = "ball", radius = -1.0}',
+        "[sampler.support] `radius` must be positive",
+    ),
     "exactness": (
         "draws = 2",
         'exactness = "midpoint"',

@@ -365,6 +365,7 @@ UNSTABLE = {
     "gextra": st.GEXTRA(step_size=1.0),
     "diging": st.DIGing(step_size=1.0),
     "mahmc": st.MAHMC(step_size=2.0),
+    "depsgld": st.DEPSGLD(0.2, st.Box(0.0, 1.0), smoothing=0.001),
     "dula schedule": st.DULA(step_size=st.Decay(1.0), consensus_step=0.1),
 }
 

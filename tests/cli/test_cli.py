@@ -223,6 +223,25 @@ def test_a_schedule_is_a_table(study):
     assert sampler == st.DULA(st.Decay(0.01, 2, 0.5), consensus_step=0.1, batch_size=2)
 
 
+FIELD = {
+    'name = "gextra"\nstep_size = 0.1\nmemory = 0.2': st.GEXTRA(0.1, 0.2),
+    'name = "diging"\nstep_size = 0.1\nnoise = "coherent"': st.DIGing(0.1, noise="coherent"),
+    'name = "peer-learning"\nupdates = 3': st.PeerLearning(updates=3),
+    'name = "mahmc"\nstep_size = 0.1\nform = "published"': st.MAHMC(0.1, "published"),
+    'name = "gibbs"\nrho = 2.0': st.NetworkGibbs(2.0),
+    'name = "depsgld"\nstep_size = 0.1\nsmoothing = 0.1\nsupport = {kind = "box", lower = 0.0}': (
+        st.DEPSGLD(0.1, st.Box(lower=0.0), 0.1)
+    ),
+}
+
+
+@pytest.mark.parametrize(("section", "sampler"), FIELD.items())
+def test_samplers_of_the_field_and_supports_are_read(study, section, sampler):
+    assert (
+        Study.read(edited(study, 'name = "dadmms"\nrho = 5.0', section)).make_sampler() == sampler
+    )
+
+
 @pytest.mark.parametrize("graph", [name for name in GRAPHS if name not in ("grid", "no_edges")])
 def test_every_graph_by_name(study, graph):
     extra = "\nneighbours = 2" if graph == "small_world" else ""

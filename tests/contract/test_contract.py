@@ -26,6 +26,7 @@ SETTINGS = {
     "gextra": {"step_size": 0.01},
     "diging": {"step_size": 0.01},
     "peer-learning": {"updates": 2},
+    "depsgld": {"step_size": 0.01, "support": st.Box(-0.5, 0.5), "smoothing": 0.1},
     "gibbs": {"rho": 2.0},
     "mahmc": {"step_size": 0.1, "consensus_rounds": 2},
     "midpoint": {"rho": 2.0},

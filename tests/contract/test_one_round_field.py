@@ -215,3 +215,22 @@ def test_gibbs_over_networks_is_exact_for_its_augmented_law_where_it_is_not_gaus
         square = np.array([density.sum(axis=1) @ powers**2, density.sum(axis=0) @ powers**2])
         error = np.sqrt((square - mean**2) / chains)
         assert np.abs((draws**power).mean(axis=0) - mean).max() < 4.5 * error.max()
+
+
+@pytest.mark.parametrize("noise", ["private", "coherent"])
+def test_depsgld(noise):
+    """In a ball, outside of which every agent starts but one."""
+    support, smoothing = st.Ball(0.8, centre=0.3), 0.05
+
+    def expected(H, b, x):
+        u, W = langevin_noises(noise, x.shape), metropolis()
+        for k in range(ROUNDS):
+            outside = np.zeros_like(x)
+            for i in range(6):
+                distance = np.linalg.norm(x[i] - 0.3)
+                outside[i] = (x[i] - 0.3) * max(0.0, 1 - 0.8 / distance)
+            pulls = slopes_of(H, b, x) + outside / (6 * smoothing)
+            x = W @ x - ETA * pulls + np.sqrt(2 * ETA) * u[k]
+        return x
+
+    compare(st.DEPSGLD(ETA, support, smoothing, noise=noise), expected)

@@ -44,6 +44,7 @@ FIELD = {
     "diging": (st.DIGing(step_size=0.001), "power-law"),
     "peer learning": (st.PeerLearning(updates=3), "star"),
     "mahmc": (st.MAHMC(step_size=0.05, form="published"), "complete"),
+    "depsgld": (st.DEPSGLD(0.002, st.Box(0.0, 0.9), smoothing=0.01, batch_size=2), "ring"),
     "gibbs": (st.NetworkGibbs(rho=2.0), "power-law"),
 }
 """Samplers of the field, each tried on one graph."""

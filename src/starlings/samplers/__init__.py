@@ -12,6 +12,7 @@ from starlings.samplers.base import (
 )
 from starlings.samplers.cadmm import CADMM
 from starlings.samplers.dadmms import DADMMS
+from starlings.samplers.depsgld import DEPSGLD
 from starlings.samplers.diging import DIGing
 from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
@@ -27,6 +28,7 @@ from starlings.samplers.peer_learning import PeerLearning
 __all__ = [
     "CADMM",
     "DADMMS",
+    "DEPSGLD",
     "DPSGLD",
     "DSGHMC",
     "DSGLD",

@@ -25,6 +25,7 @@ from starlings.errors import nearest
 from starlings.samplers import (
     CADMM,
     DADMMS,
+    DEPSGLD,
     DPSGLD,
     DSGHMC,
     DSGLD,
@@ -55,6 +56,7 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "peer-learning": PeerLearning,
     "mahmc": MAHMC,
     "gibbs": NetworkGibbs,
+    "depsgld": DEPSGLD,
     "midpoint": MidpointADMMS,
     "async-dadmms": AsyncDADMMS,
     "metropolis": Metropolis,

@@ -39,8 +39,9 @@ Every section, its keys, their types and their defaults. A key without a default
                     subclass of `starlings.Sampler` of your own. The folder of the TOML file is
                     searched too: with a file mine.py beside it, write name = "mine:MySampler".
     ...             the fields of that class. A schedule is a table such as
-                    step_size = {scale = 0.1, exponent = 0.5}; see `starlings.Decay`. If none are
-                    given, and the class has a rule `tuned`, the agents choose all of them.
+                    step_size = {scale = 0.1, exponent = 0.5}; see `starlings.Decay`. A support is
+                    one such as support = {kind = "box", lower = 0.0}, "ball" or "simplex". If no
+                    fields are given, and the class has a rule `tuned`, the agents choose them.
 
 [run]           How long to run. The section may be left out.
     draws           whole number, default 1000. Draws recorded in each chain.
@@ -64,7 +65,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ from starlings.errors import ConstantColumnWarning, nearest
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.problem.columns import RowError
+from starlings.problem.supports import SUPPORTS, Support
 from starlings.samplers import Decay, Sampler
 from starlings.study.schema import (
     GRAPHS,
@@ -238,7 +240,7 @@ class Study:
         if is_to_be_tuned(kind, self.sampler.options):
             return kind
         settings = {
-            name: self._schedule(name, value) if isinstance(value, dict) else value
+            name: self._of_table(name, value) if isinstance(value, dict) else value
             for name, value in self.sampler.options.items()
         }
         try:
@@ -246,9 +248,18 @@ class Study:
         except (TypeError, ValueError) as error:
             raise section.error(str(error)) from error
 
-    def _schedule(self, name: str, table: Table) -> Decay:
-        Section(self.path, f"sampler.{name}", table).check(keys_of(Decay))
-        return Decay(**table)
+    def _of_table(self, name: str, table: Table) -> Decay | Support:
+        """A support, if the table names one, or a schedule."""
+        section = Section(self.path, f"sampler.{name}", table)
+        is_support = "kind" in table
+        kind = section.choice("kind", SUPPORTS) if is_support else Decay
+        own = {key: value for key, value in table.items() if key != "kind"}
+        section = replace(section, table=own)
+        section.check(keys_of(kind))
+        try:
+            return kind(**own)
+        except ValueError as error:
+            raise section.error(str(error)) from error
 
     def run_settings(self, **overrides: Any) -> Table:
         """Keywords for `sample`: those of [run], with every override that is not None."""

@@ -46,6 +46,7 @@ from starlings.errors import NoLawError
 from starlings.samplers import (
     CADMM,
     DADMMS,
+    DEPSGLD,
     DSGHMC,
     DSGLD,
     DULA,
@@ -191,6 +192,17 @@ def _dula_law(s: Stacked, sampler: DULA) -> Law:
 
     varies = steps(1) != steps(2)
     return Law(s.shape, recursion, varies=varies, mean_only=_minibatches(sampler))
+
+
+@register_law(DEPSGLD)
+def _depsgld_law(s: Stacked, sampler: DEPSGLD) -> Law:
+    """Eq. (3) with the pull of a support added everywhere, where a step is least stable."""
+    eta, pull = float(sampler.step_size), 1 / (s.shape[0] * float(sampler.smoothing))
+    kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
+    transition = s.lift(s.W) - eta * (s.H + pull * np.eye(len(s.b)))  # (3)
+    step = Recursion(transition, eta * s.b, kick)
+    reason = "no exact law is known for DE-PSGLD, which is not linear at the edge of its support."
+    return Law.constant(s.shape, step, mean_only=reason)
 
 
 @register_law(GEXTRA)

@@ -20,6 +20,8 @@ for the gradient at x_i itself,
                m_i = h sum over earlier rounds of (sum_j W_ij x_j - x_i)
     DIGing     grad = y_i at the start, then grad' = grad + y_i' - sum_j W_ij y_j           (6)
 
+DE-PSGLD is (2) with the pull of the support, which is known, taken off.
+
 Gibbs over networks is (1) without duals; its private noise is taken for zero, since what the step
 makes of it depends on the rows.
 
@@ -47,6 +49,7 @@ from starlings.random.addresses import Round, chain_keys
 from starlings.samplers import (
     CADMM,
     DADMMS,
+    DEPSGLD,
     DPSGLD,
     DSGHMC,
     DSGLD,
@@ -179,6 +182,8 @@ def slopes(sampler: Any, heard: Heard, known: Known, noise: Any) -> Slopes:
         return _of_ula(sampler, heard, known, noise)
     if isinstance(sampler, GEXTRA):
         return _of_gextra(sampler, heard, noise)
+    if isinstance(sampler, DEPSGLD):
+        return _of_depsgld(sampler, heard, known, noise)
     if isinstance(sampler, DIGing):
         return _of_diging(heard)
     if isinstance(sampler, NetworkGibbs):
@@ -211,7 +216,7 @@ def of_proximal_steps(
     return Slopes(points, around - dual - noise - 2 * rho * degree * points)  # (1)
 
 
-def _of_sgld(sampler: DSGLD | DPSGLD | GEXTRA, heard: Heard, noise: Any) -> Slopes:
+def _of_sgld(sampler: DSGLD | DPSGLD | GEXTRA | DEPSGLD, heard: Heard, noise: Any) -> Slopes:
     eta = sampler.step_size
     return Slopes(
         heard.own[:-1],
@@ -238,6 +243,15 @@ def _of_ula(sampler: DULA, heard: Heard, known: Known, noise: Any) -> Slopes:
     apart = known.degree * x - heard.received[:-1]
     kick = np.sqrt(2 * alpha * n) * noise
     return Slopes(x, (x - zeta * apart + kick - heard.own[1:]) / (alpha * n))  # (4)
+
+
+def _of_depsgld(sampler: DEPSGLD, heard: Heard, known: Known, noise: Any) -> Slopes:
+    """Eq. (2), less the pull of the support."""
+    plain = _of_sgld(sampler, heard, noise)
+    with jax.enable_x64(True):
+        outside = np.asarray(jax.vmap(sampler.support.outside)(jnp.asarray(plain.points)))
+    pull = outside / (known.num_agents * sampler.smoothing)
+    return plain._replace(gradients=plain.gradients - pull)
 
 
 def _of_gextra(sampler: GEXTRA, heard: Heard, noise: Any) -> Slopes:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from starlings.problem.supports import Ball
 from starlings.research.privacy import on_rounds
 from starlings.research.privacy.on_sums import by_third_site, of_sums
 from starlings.research.privacy.runs import Found
@@ -15,6 +16,7 @@ from starlings.research.privacy.trial import OTHER_ROWS, Study
 from starlings.samplers import (
     CADMM,
     DADMMS,
+    DEPSGLD,
     DPSGLD,
     DSGHMC,
     DSGLD,
@@ -88,6 +90,7 @@ def _on_samplers() -> Iterable[Attack]:
     yield positions("D-ULA", DULA(0.005, 0.2))
     yield positions("Generalized EXTRA-SGLD", GEXTRA(0.01))
     yield positions("DIGing-SGLD", DIGing(0.01))
+    yield positions("DE-PSGLD", DEPSGLD(0.01, Ball(1.0), smoothing=0.1))
     run = partial(on_rounds.of_positions, NetworkGibbs(RHO), ROWS)
     has = "positions; noise of edges from the seed"
     yield Attack(part, "Gibbs over networks", has, "gradients plus private noise, rows", run)
