@@ -266,7 +266,7 @@ WRONG = [[0.5, 9.51], [1e6, 0.0], [0.0, np.inf], [np.nan, 0.0], [-9.6, 0.0]]
 
 @pytest.mark.parametrize("sent", [*HONEST, *WRONG], ids=str)
 def test_a_position_that_no_honest_neighbour_has_ends_a_tuned_run(journal, sent):
-    site = told(journal, calls.Kind.EXCHANGE, np.array(sent).tobytes())
+    site = told(journal, calls.Kind.EXCHANGE, np.array(sent).tobytes(), site=2)
     with guarded(site, is_wanted=True):
         if sent in HONEST:
             np.testing.assert_array_equal(site.exchanged(OWN), [sent])
@@ -278,7 +278,7 @@ def test_a_position_that_no_honest_neighbour_has_ends_a_tuned_run(journal, sent)
 
 @pytest.mark.parametrize("own", [OWN, np.array([[np.nan, 0.0]])])
 def test_the_guard_is_for_tuned_runs_and_for_the_faults_of_others(journal, own):
-    site = told(journal, calls.Kind.EXCHANGE, np.array([1e6, 0.0]).tobytes())
+    site = told(journal, calls.Kind.EXCHANGE, np.array([1e6, 0.0]).tobytes(), site=2)
     with guarded(site, is_wanted=bool(np.isnan(own).any())):
         np.testing.assert_array_equal(site.exchanged(own), [[1e6, 0.0]])
     assert site.check_received is None

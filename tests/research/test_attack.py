@@ -241,7 +241,8 @@ def test_the_quick_suite_attacks_what_is_in_the_clear_and_what_is_masked():
 def test_every_sampler_is_attacked():
     methods = {attack.method.split(",")[0] for attack in table.every_attack()}
     titles = {kind.card.title.replace("Midpoint", "midpoint") for kind in BUILT_IN.values()}
-    assert titles <= methods
+    kept_in_one_process = {"Asynchronous D-ADMMS"}  # which other runtimes refuse
+    assert titles - methods == kept_in_one_process
 
 
 def test_a_table_says_what_was_found():

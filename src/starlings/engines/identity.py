@@ -68,9 +68,9 @@ class Identity:
         """The identity in PEM files; None where there are none."""
         if not certificate.is_file():
             return None
-        load = primitives("serialization").load_pem_private_key
+        own = primitives("serialization").load_pem_private_key(key.read_bytes(), None)
         root = x509().load_pem_x509_certificate(authority.read_bytes())
-        return cls(site, load(key.read_bytes(), None), certificate.read_bytes(), root)
+        return cls(site, own, certificate.read_bytes(), root)
 
     def signature(self, content: bytes) -> bytes:
         """Signed bytes."""
