@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,19 @@ def num_maps() -> int:
     """The number of pieces of memory of this process; 0 where the system does not tell."""
     maps = Path("/proc/self/maps")
     return maps.read_bytes().count(b"\n") if maps.exists() else 0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all but the first cases of a test with `quick(n)` as slow, before any are left out."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("quick")
+        if mark is not None and item.get_closest_marker("slow") is None:
+            test = item.nodeid.partition("[")[0]
+            seen[test] += 1
+            if seen[test] > mark.args[0]:
+                item.add_marker("slow")
 
 
 left_out = 0

@@ -290,6 +290,7 @@ def by_weights():
     return methods.METHODS["auto"](runs.Setting(toy_case(), wanted=1000))
 
 
+@pytest.mark.slow
 def test_the_default_is_asked_for_nothing_but_draws(by_weights):
     """The rounds are those of Newton's method and of one sum; draws are the same at all agents."""
     case, drawn = toy_case(), by_weights.draws
@@ -350,6 +351,7 @@ def test_an_agent_without_a_posterior_of_its_own_is_found(outcomes):
             consensus.refuse_improper(one.agents(), one.dim)
 
 
+@pytest.mark.slow
 def test_agents_with_posteriors_of_their_own_pass():
     problem = flat_problem(np.array([0.0, 1.0, 0.0, 1.0]))
     for one in (problem, problem.affine(np.zeros(2), np.eye(2))):

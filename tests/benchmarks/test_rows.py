@@ -75,11 +75,13 @@ def test_runs_are_summed_up_with_their_targets():
     assert set(on_gpu["targets"]) == {"z_of_means", "z_of_sds"}
 
 
+@pytest.mark.slow
 def test_a_child_that_fails_is_told():
     with pytest.raises(RuntimeError, match=r"`device` is 'abacus', but JAX finds none"):
         study.launched(ROWS, 0, "abacus")
 
 
+@pytest.mark.slow
 def test_products_and_potentials_are_what_they_stand_for(table):
     points = np.random.default_rng(1).normal(size=(300, data.DIM))
     with jax.enable_x64(True):
@@ -93,6 +95,7 @@ def test_products_and_potentials_are_what_they_stand_for(table):
     np.testing.assert_allclose(single, ours, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_quick_run_measures_and_writes_the_page(tmp_path):
     page = tmp_path / "rows.md"
     bench.run(tmp_path, parts="product", repeats=2, quick=True, page=page)

@@ -58,6 +58,7 @@ def library_iterates(regression, network, law, first):
     return result.posterior["beta"].to_numpy().transpose(1, 2, 0, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", reference.LAWS)
 @pytest.mark.parametrize("family", ["linear", pytest.param("logistic", marks=pytest.mark.slow)])
 def test_numpy_makes_the_iterates_of_the_library(family, law):

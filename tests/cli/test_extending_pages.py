@@ -47,6 +47,7 @@ def sampler_page(tmp_path_factory):
     return folder, unpacked("adding-a-sampler.md", folder)
 
 
+@pytest.mark.slow
 def test_the_sampler_of_the_page_runs(sampler_page):
     folder, _ = sampler_page
     numbers = [float(n) for n in re.findall(r"-?\d+\.\d+", run("python try_it.py", folder))]

@@ -66,6 +66,7 @@ def exact_evidence(X, y):
     return stats.multivariate_normal.logpdf(y, np.zeros(len(y)), covariance)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("options", "key", "method"),
     [

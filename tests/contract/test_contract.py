@@ -115,11 +115,13 @@ class TestTypical(OnUnequalSites):
     rules = COMMON_RULES
 
 
+@pytest.mark.slow
 class TestUnusual(OnUnequalSites):
     samplers = UNUSUAL
     rules = QUICK_RULES
 
 
+@pytest.mark.slow
 class TestExample(SamplerContract):
     """The rules that compile the most, on the problems that anybody's sampler is tried on."""
 
@@ -152,6 +154,7 @@ def shared_draws(sampler):
     return 2 * SHARED_PER_ROUND.get(getattr(sampler, "noise", "coherent"), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ALL_TYPICAL)
 def test_no_key_is_used_twice_and_shared_noise_as_often_as_the_equations_say(sampler):
     used = keys.keys_used(Trial.of(), sampler)

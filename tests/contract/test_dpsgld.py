@@ -34,6 +34,7 @@ ROUNDS, CHAINS, SEED = 3, 2, 7
 SHORT = {"draws": 5, "burn_in": 2, "chains": 2, "progress": False, "check": False}
 
 
+@pytest.mark.slow
 class TestContract(SamplerContract):
     samplers = (st.DPSGLD(0.01, clip=1.0, noise_multiplier=20.0, secret=SECRET),)
     rules = (
@@ -112,6 +113,7 @@ def unclipped_law(s: Stacked, sampler: Unclipped) -> Law:
     return Law.constant(s.shape, step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [1e-7, 1e-5], ids=["Langevin noise", "more noise"])
 def test_without_clipping_draws_have_the_law_of_a_tempered_langevin_step(sigma, monkeypatch):
     """The clip of 1e6 is not reached: gradients of rows are below 100 within 10 rounds."""
@@ -184,6 +186,7 @@ def without_row(problem, site, row):
     return of_shards(problem, shards)
 
 
+@pytest.mark.slow
 def test_one_row_less_moves_the_message_of_its_site_by_no_more_than_the_step_times_the_clip():
     """The same noise in both runs: what is left is the influence of the row on a message."""
     problem = of_shards(unequal_linear_problem(), dict(unequal_linear_problem().shards))

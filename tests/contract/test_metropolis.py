@@ -224,6 +224,7 @@ def test_the_sum_that_decides_is_the_sum_of_the_changes(name):
         assert last.agreement.parents[chain, 1:].tolist() == parents[1:]
 
 
+@pytest.mark.slow
 def test_a_veto_travels_one_edge_a_round():
     """Only what neighbours send is heard: one agent's bit reaches others by their distance."""
     network = st.Network.path(5)

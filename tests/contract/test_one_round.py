@@ -74,6 +74,7 @@ def admm_kicks(w, rho, noise):
     return scale * w
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("noise", ["paper", "private", "coherent"])
 @pytest.mark.parametrize("output", ["iterate", "half-noise"])
 def test_dadmms(noise, output):

@@ -71,6 +71,7 @@ def draws_of_beliefs(precisions, means, w):
     return np.array([m + root @ own for m, root, own in zip(means, roots, w, strict=True)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beliefs", quick_cases(BELIEFS, BELIEFS[:1]))
 def test_peer_learning(beliefs):
     """Two rounds take up half of every agent's data each; the third one mixes only."""

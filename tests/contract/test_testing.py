@@ -242,6 +242,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_a_sampler_that_breaks_a_rule_is_refused(kind):
     rule, text = BROKEN[kind]
@@ -317,6 +318,7 @@ def test_a_law_with_a_conserved_sum_says_so_instead_of_a_limit():
         st.sample(problem, st.Network.path(3), Conserving(0.1), draws=2, progress=False)
 
 
+@pytest.mark.slow
 def test_every_rule_has_a_sampler_that_breaks_it():
     unbroken = set(RULES) - {rule for rule, _ in BROKEN.values()}
     assert unbroken == {runs.draws_are_those_of_a_plain_loop}  # which the runtime could break
@@ -341,6 +343,7 @@ def test_a_small_problem_and_network_can_be_given():
     check_sampler(Plain(0.1), problem, st.Network.path(3))
 
 
+@pytest.mark.slow
 def test_pytest_is_not_needed():
     program = (
         "import sys; sys.modules['pytest'] = None\n"

@@ -35,6 +35,7 @@ def assert_as_kept(found: np.ndarray, key: str, precision: str = "float64") -> N
     np.testing.assert_allclose(found, wanted, rtol=0, atol=limit)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "case", quick_cases(cases.CASES, QUICK), ids=lambda case: cases.name_of(*case)
 )

@@ -128,6 +128,7 @@ def test_a_stand_in_is_close_where_potentials_are_not_quadratic():
     assert min(distances["leave"]) > 0.2
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("method", ["weights", "hmc", "dadmms"])
 def test_draws_with_a_stand_in_are_those_of_all_and_nothing_is_summed_at_the_mode(method):
     problem, network = gaussian_problem(5), st.Network.ring(5)

@@ -424,6 +424,7 @@ def test_draws_of_all_chains_are_thinned_evenly(draws, asked, monkeypatch):
     assert found["x_dim_0"].values.tolist() == list("pqrs")
 
 
+@pytest.mark.slow
 def test_a_study_is_calibrated_by_a_method_on_sums(study, tmp_path):
     """Ranks by hand, from the draws of the first replication; another method has other ranks."""
     how = {"replications": 3, "draws": 9, "progress": False}

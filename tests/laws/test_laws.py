@@ -95,6 +95,7 @@ def z_scores(draws, moments):
     return np.concatenate([mean, covariance[np.triu_indices(len(S))]])
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("graph", quick_cases(GRAPHS, QUICK_GRAPHS))
 @pytest.mark.parametrize("sampler", quick_cases(SAMPLERS, QUICK_SAMPLERS))
 def test_simulation_has_the_exact_law(graph, sampler):

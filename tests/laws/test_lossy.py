@@ -95,6 +95,7 @@ def test_exact_moments_have_the_figures_of_the_table(case):
     np.testing.assert_allclose(worst_w2_and_ratio(frame, problem), expected["frame"], atol=6e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick_cases(["ring 5", "star 20", "path 20"], ["ring 5"]))
 def test_simulations_in_the_moving_frame_have_the_exact_moments(name):
     """With a known pace the sampler is linear given what arrives: all means and covariances."""
@@ -182,6 +183,7 @@ MIXED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick_cases(MIXED, ["all"]))
 def test_the_clock_goes_as_fast_as_the_pace_of_the_network(name):
     """Ticks in a round: known from the faults where they are the same in both directions."""

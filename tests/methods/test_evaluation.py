@@ -38,6 +38,7 @@ def at_once(agents, points):
     return agents.each(lambda agent: jax.vmap(agent.potential)(points))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("problem", "stacking"),
     [

@@ -26,6 +26,7 @@ def rising_density() -> st.Problem:
     return st.Problem(lambda p, row: p["b"] * row["s"], lambda p: 0.0, {"b": ()}, shards)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("make", [separable_rows, rising_density])
 @pytest.mark.parametrize("method", ["auto", "hmc"])
 def test_chains_that_run_away_are_stopped(make, method):

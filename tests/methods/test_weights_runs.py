@@ -455,6 +455,7 @@ def test_an_interrupted_run_goes_on_to_the_same_draws(tmp_path, monkeypatch, bat
         assert resumed.attrs[name] == whole.attrs[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "weights", "hmc", "dadmms"])
 def test_an_interrupt_before_the_first_draw_says_how_to_go_on(tmp_path, monkeypatch, method):
     """The mode is saved once it is found, and is not looked for again."""
@@ -538,6 +539,7 @@ MPI_CASES = {
 }
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("case", quick_cases(MPI_CASES, ["one batch"]))
 def test_two_processes_have_the_same_draws(case):

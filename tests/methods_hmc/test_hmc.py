@@ -67,6 +67,7 @@ def phase_of_energies(values):
     return Phase(*map(jnp.asarray, (like, np.zeros_like(like), np.asarray(values), like)))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 @pytest.mark.parametrize("number", [1, 17])
 def test_a_trajectory_is_that_of_the_equations(metric, number):

@@ -202,6 +202,7 @@ def test_eight_schools_have_the_moments_of_quadrature(schools_result):
     assert np.abs(z_scores(indicators(log_tau, quantiles), LEVELS)).max() < 4
 
 
+@pytest.mark.slow
 def test_eight_schools_have_converged(schools_result):
     check = schools_result.check()
     assert (check.table["rhat"] < 1.01).all()
@@ -229,6 +230,7 @@ def unbounded_problem():
     return st.Problem(many_effects, logistic_prior, {"x": (8,), "y": ()}, shards)
 
 
+@pytest.mark.slow
 def test_a_posterior_without_a_mode_is_sampled_by_hmc(capsys):
     result = run(unbounded_problem(), method="auto", progress=True)
     assert "method 'hmc': no mode was found" in capsys.readouterr().err

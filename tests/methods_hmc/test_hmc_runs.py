@@ -124,6 +124,7 @@ def test_ctrl_c_in_the_warm_up_keeps_what_was_done(
     assert before.made + after.made == total
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("default_handler")
 @pytest.mark.parametrize("every", [10_000, 10])
 def test_ctrl_c_among_the_draws_returns_them_and_the_rest_follows(
@@ -154,6 +155,7 @@ def test_ctrl_c_without_a_checkpoint_returns_the_draws(monkeypatch, whole, all_l
     np.testing.assert_array_equal(part.sample_stats["lp"], whole.sample_stats["lp"][:, :count])
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.5, 0.8, 0.99])
 def test_a_run_that_ends_at_any_moment_goes_on_from_its_last_checkpoint(
     tmp_path, monkeypatch, whole, all_leapfrogs, share
@@ -291,6 +293,7 @@ def test_float32_is_the_same_run_rounded(whole):
 # Networks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agents", quick_cases([1, 2], [1]))
 def test_one_agent_and_two(tmp_path, monkeypatch, agents):
     """Also a single agent, which sends nothing, saves its run as often as it is asked to."""
@@ -410,6 +413,7 @@ def test_initial_values_move_the_starts_where_there_is_no_mode():
         assert abs(result.posterior["y"].values.mean()) < 0.3
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_before_its_number_of_draws_says_so(monkeypatch):
     """Here after one attempt; and a run that has them says how many."""
     enough = run(chains=None, draws=100)

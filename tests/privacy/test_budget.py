@@ -74,6 +74,7 @@ def test_a_pilot_run_spends_from_the_same_budget(budget, monkeypatch):
         st.sample(logistic(), RING, **CHECKED, privacy="totals")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_spent_what_it_had(budget, tmp_path):
     how = {**RUNS["hmc"], "privacy": "totals", "checkpoint": tmp_path / "run"}
     needed = st.sample(logistic(), RING, **how).attrs["network_rounds"]

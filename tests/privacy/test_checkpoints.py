@@ -23,6 +23,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick_cases(RUNS, ["rounds"]))
 def test_nobody_else_can_read_a_checkpoint(name, tmp_path):
     how = {**SAVED, **RUNS[name]}
@@ -86,6 +87,7 @@ def streams(monkeypatch):
     return made, noted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.8])
 def test_no_mask_is_used_twice_where_a_run_is_killed_and_resumed(share, tmp_path, streams):
     """A resumed run makes some of its sums again, and masks them anew."""

@@ -53,6 +53,7 @@ RUNS = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", quick_cases(RUNS, ["weights", "hmc", "D-ADMMS"]))
 def test_masked_draws_are_those_of_an_unmasked_run(name):
     """To rounding: fixed-point numbers have more places than floating-point ones."""

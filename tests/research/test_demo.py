@@ -122,6 +122,7 @@ SKEWNESS = 0.05
 """Bound, in sd, for the distance of the posterior mean from the mode."""
 
 
+@pytest.mark.slow
 def test_the_default_finds_the_posterior_in_few_rounds(default, problem, laplace):
     """At most 300 messages of a site; means within four Monte Carlo errors of 1000 draws."""
     way, result = default

@@ -30,6 +30,7 @@ def examples() -> list:
     return found
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("code", "printed"), examples())
 def test_finding_prints_what_the_page_says(code, printed):
     out = io.StringIO()

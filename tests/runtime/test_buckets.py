@@ -89,6 +89,7 @@ def test_each_agent_meets_its_own_entry():
     np.testing.assert_array_equal(pairs[2], numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [SIZES, (5, 5, 5)])
 @pytest.mark.parametrize("is_moved", quick_cases([False, True], [True]))
 def test_a_sum_over_agents_is_that_of_their_own_values(sizes, is_moved):

@@ -72,6 +72,7 @@ def test_a_resumed_run_has_the_same_draws(tmp_path, monkeypatch, name, most):
         assert resumed.tree[group].to_dataset().identical(whole.tree[group].to_dataset())
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_prolonged(tmp_path, monkeypatch):
     problem, sampler = unequal_linear_problem(), SAMPLERS["dadmms"]
     kept = {"checkpoint": tmp_path / "run", "resume": True}

@@ -32,6 +32,7 @@ def test_noise_that_is_drawn_ahead_serves_only_who_asks_for_just_that(kind):
             np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", quick_cases([1, 2, 8, 9], [2]))
 @pytest.mark.parametrize("dtype", quick_cases(["float64", "float32"], ["float64"]))
 def test_a_chain_does_not_depend_on_how_many_there_are(dim, dtype):

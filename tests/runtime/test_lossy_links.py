@@ -154,6 +154,7 @@ def test_messages_are_lost_as_often_as_is_asked():
     assert (found[..., 0] != found[..., 1]).any()
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_and_resumed_with_the_same_faults(tmp_path, monkeypatch):
     network = NETWORK.lossy(**FAULTS, seed=3)
     first = st.sample(PROBLEM, network, SAMPLER, **SHORT)

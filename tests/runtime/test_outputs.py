@@ -210,6 +210,7 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(tmp_path, monkeypatc
     np.testing.assert_array_equal(found.posterior["beta"], sampled().posterior["beta"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::UserWarning")
 def test_an_interrupted_run_says_so_and_goes_on(study, tmp_path, monkeypatch):
     target, options = tmp_path / "draws.nc", ("--quiet", "--checkpoint-every", 4)

@@ -248,6 +248,7 @@ def test_a_site_without_the_mode_gets_it_of_the_others(tmp_path):
         found("wrong", wrong, b"", b"")
 
 
+@pytest.mark.slow
 def test_the_manifest_and_the_trial_say_what_may_be_done(tmp_path):
     rehearsal = provisioned(tmp_path, "stand-in", "path")
     arguments = rehearsal.kits["Ashby"], rehearsal.data["Ashby"], tmp_path / "Ashby-site"

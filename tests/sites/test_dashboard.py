@@ -232,6 +232,7 @@ def test_numbers_that_are_not_finite_do_not_break_the_page(server, folder):
     assert json.loads(content)["view"]["disagreement"] == "not known"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_dashboard_ends_without_an_error(folder, sent):
     command = [sys.executable, "-m", "starlings", "dashboard", str(folder)]

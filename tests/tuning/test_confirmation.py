@@ -53,6 +53,7 @@ def events_at_the_limit():
     return high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["inside", "outside"])
 def test_the_limit_of_k_hat_decides_on_the_length_of_the_pilot(side, monkeypatch):
     """Its moments are within their limits on both sides: only k-hat differs."""
@@ -68,6 +69,7 @@ def test_the_limit_of_k_hat_decides_on_the_length_of_the_pilot(side, monkeypatch
     assert found.sampler == tuning.sampler
 
 
+@pytest.mark.slow
 def test_a_confirmed_posterior_is_tuned_alike_by_a_short_pilot_and_by_a_long_one(monkeypatch):
     problem = waiting_problem(30.0)
     first = tune(problem, RING)

@@ -165,6 +165,7 @@ def test_agents_are_matched_by_name_and_the_given_tuning_is_left_alone():
     np.testing.assert_array_equal(one.centre, two.centre)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_pilot(monkeypatch):
     """Half of the draws come back from an interrupted run; a pilot takes that for an interrupt."""
     problem = gaussian_problem()
@@ -346,6 +347,7 @@ def test_new_coordinates_have_the_mean_and_the_spread_of_a_pilot(kind, monkeypat
     assert new.pilots == tuning.pilots + 1
 
 
+@pytest.mark.slow
 def test_a_centre_that_is_off_is_moved_to_where_the_draws_are():
     """Two sd from the posterior's mean; a pilot brings it to where another would leave it."""
     problem, network = gaussian_problem(), IRREGULAR

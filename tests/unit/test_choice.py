@@ -120,6 +120,7 @@ def test_every_method_is_somebodys_choice(has_rounds):
     assert choice_of(st.DADMMS, "auto", "auto", has_rounds) == TunedSampler(st.DADMMS)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("method", quick_cases(["dadmms", *RUNGS], ["dadmms", "midpoint"]))
 def test_a_rung_is_what_runs(method, monkeypatch):
     short = PilotLength(chains=16, cycles=50, draws=25)
@@ -166,6 +167,7 @@ def test_starts_of_another_shape_are_refused(method, chains, shape):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["weights", "hmc"])
 def test_one_point_may_be_given_in_any_shape(method):
     problem, point = unequal_linear_problem(), np.array([0.5, -0.5, 1.0])
@@ -305,6 +307,7 @@ def test_the_cost_of_a_tuned_run_on_quadratic_potentials():
     assert_cost(result, rounds + run, floats + 2 * run * LINKS * DIM)
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_tuned_run_includes_pilots_and_what_examines_its_draws():
     problem, network = waiting_problem(30.0), st.Network.ring(4)
     how = {"draws": 200, "burn_in": 20, "thin": 8, "chains": 2}
@@ -329,6 +332,7 @@ def test_the_cost_of_weights(method):
     assert result.posterior.sizes["chain"] == 4
 
 
+@pytest.mark.slow
 def test_the_cost_of_hmc(monkeypatch):
     """The mode, points of which chains start at the best, their potentials, and every leapfrog."""
     counted, leapfrogs = [], SummedChains.leapfrogs
@@ -503,6 +507,7 @@ def test_a_run_that_becomes_metropolis_is_run_where_hmc_takes_more(funnel_on_a_r
     assert again.attrs == whole.attrs
 
 
+@pytest.mark.slow
 def test_the_choice_just_inside_and_outside_of_both_limits(funnel_on_a_ring, monkeypatch):
     monkeypatch.setattr(automatic, "run_hmc", stopped("hmc"))
     monkeypatch.setattr(TunedSampler, "run_tuned", stopped("in rounds"))

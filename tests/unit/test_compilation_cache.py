@@ -48,6 +48,7 @@ def printed(program: str, **variables: str) -> str:
     return child.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_public_names_change_no_setting_of_jax(tmp_path):
     assert json.loads(printed(EVERY_PUBLIC_NAME, STARLINGS_CACHE=str(tmp_path))) == []
     assert list(tmp_path.iterdir()) == []

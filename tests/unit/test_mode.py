@@ -168,6 +168,7 @@ CASES = {
 NAMES = [make.__name__ for make in list(CASES)[:-2]] + ["non-centred", "centred, many rows"]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("make", "most"), CASES.items(), ids=NAMES)
 def test_the_mode_is_that_of_scipy_in_few_sums(make, most):
     problem = make()

@@ -82,6 +82,7 @@ QUICK_WIRED = ("two", "crowded", "hub")
 """One graph for each form of wiring, for the quick suite."""
 
 
+@pytest.mark.quick(1)
 @pytest.mark.filterwarnings("ignore:The network has 3 agents and no edges")
 @pytest.mark.parametrize("name", quick_cases(WIRED, QUICK_WIRED))
 def test_every_form_of_wiring_delivers_the_same_inbox(name):

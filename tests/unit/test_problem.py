@@ -82,6 +82,7 @@ def regressions():
     }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", regressions())
 def test_local_potentials_sum_to_the_pooled_one(name):
     """Against SciPy's densities on all rows at once; the last term is the constraint's Jacobian."""
@@ -138,6 +139,7 @@ def every_way(agent, z):
     return agent.derivatives(z), derivatives_of(agent.potential, z), slopes
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("model", [st.models.logistic_regression, st.models.poisson_regression])
 @pytest.mark.parametrize("moved", ["own", "matrix", "diagonal"])
 @pytest.mark.parametrize(

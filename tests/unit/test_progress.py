@@ -196,6 +196,7 @@ def test_a_run_with_a_given_sampler_names_it(capsys):
     assert "2 links; D-ADMMS; 2 chains" in capsys.readouterr().err.splitlines()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", quick_cases([False, None], [None]))
 def test_python_is_silent_off_a_terminal(wanted, capsys):
     st.sample(problem(), st.Network.path(3), **LENGTHS, progress=wanted)

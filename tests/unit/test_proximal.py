@@ -66,6 +66,7 @@ def test_newton_reaches_the_optimum_from_far(logistic_problem, dense, start):
         assert np.abs(slope).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_zero_curvature_finds_the_local_mode(logistic_problem):
     """No neighbours: the argmin of f_i itself, even from one row and a share of the prior."""
     for index in range(logistic_problem.num_agents):
@@ -206,6 +207,7 @@ def test_unbounded_objectives_leave_their_residual(curvature):
     assert bad
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("curvature", [None, 1.0])
 def test_not_finite_objectives_leave_their_residual(curvature):
     objective = Objective.of(lambda z: jnp.sum(jnp.log(z)))
@@ -289,6 +291,7 @@ def test_newton_leaves_no_more_than_the_square_of_what_it_stops_at(dtype):
     assert residuals.max() > 0.1 * ACCEPTED[dtype], "some stopped just there"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dense", [True, False])
 def test_products_with_the_hessian_are_as_accurate_as_the_hessian(dense):
     """phi(z) = sum_k exp(s_k z_k) + |z|^2 / 2 - l'z, with curvatures from 1 to 600.

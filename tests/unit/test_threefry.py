@@ -23,6 +23,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("x64", quick_cases([True, False], [True]))
 @pytest.mark.parametrize("seed", quick_cases([0, 1, 2**31 + 5], [2**31 + 5]))
 @pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)

@@ -122,6 +122,7 @@ ADVICE = {
 """What to do about chains that differ, and about too few effective draws, by the method."""
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("method", ADVICE)
 def test_advice_is_that_of_the_method(method):
     """No method on sums has a burn-in, a thinning or a penalty."""
