@@ -467,6 +467,7 @@ def test_the_eigenvalues_of_perfect_draws_are_known():
     np.testing.assert_allclose(report.chance_eigenvalues(dim, draws), extremes, rtol=0.03)
 
 
+@pytest.mark.slow
 def test_a_row_has_the_figures_of_its_draws_and_how_long_it_took(monkeypatch, by_weights):
     monkeypatch.setitem(methods.METHODS, "auto", lambda setting: by_weights)
     made = bench.make_row(runs.Setting(toy_case(), wanted=1000), "auto")

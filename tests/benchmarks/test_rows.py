@@ -48,6 +48,7 @@ def test_a_stopwatch_adds_up_what_a_phase_takes():
     assert 0.03 <= kept.seconds["slow"] < 1.0
 
 
+@pytest.mark.slow
 def test_a_run_is_timed_by_phases_and_its_draws_are_right():
     """At so few rows the means would be 6 standard errors off without the third derivatives."""
     found = study.run(ROWS, seed=0)

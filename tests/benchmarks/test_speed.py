@@ -100,6 +100,7 @@ def test_a_dense_and_a_sparse_sum_over_neighbours_agree(monkeypatch):
     np.testing.assert_allclose(*found, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_is_timed_is_what_a_run_does():
     problem, network = problems.gaussian(AGENTS, 2), st.Network.ring(AGENTS)
     run = timing.LibraryRun(problem, network, st.DADMMS(5.0), CHAINS, seed=SEED)
@@ -150,6 +151,7 @@ def test_the_rise_counts_from_where_the_machine_is_full():
     assert growth.rise([1.0, 4.0, 2.0]) == 4.0
 
 
+@pytest.mark.slow
 def test_the_unavoidable_is_the_round_it_stands_for():
     random = np.random.default_rng(2)
     inverse, positions = random.normal(size=(5, 3, 3)), random.normal(size=(5, 3, 2))

@@ -106,9 +106,7 @@ def test_sample_prints_the_numbers_that_it_saved(study, tmp_path):
     assert shown[5:] == [round(rhat, 3), round(ess_bulk), round(ess_tail), round(apart, 3)]
     assert f"Disagreement {float(result.sample_stats.disagreement.mean()):.3g}" in output
     assert "2 chains of 6 draws at 3 agents" in output
-    assert (
-        "11 network rounds in all, and 1.76 kB sent by" in output
-    )  # 9 of 4 links
+    assert "11 network rounds in all, and 1.76 kB sent by" in output  # 9 of 4 links
     assert f"Draws saved to {tmp_path / 'draws.nc'}" in output
 
 

@@ -112,6 +112,7 @@ def test_models_are_compared_by_their_evidence(rows, tmp_path):
     assert "probability" in table
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_compared_are_named(rows, tmp_path):
     one = sampled(tmp_path, "one", '"a"')
     assert "name at least two files" in starlings("compare-models", one).stderr

@@ -116,6 +116,7 @@ def test_a_sampler_in_a_file_beside_the_study(folder):
     np.testing.assert_array_equal(st.load("draws.nc").posterior.beta, direct.posterior.beta)
 
 
+@pytest.mark.slow
 def test_a_class_with_a_rule_is_tuned_by_it(folder):
     path = study(folder, 'name = "own_samplers:Tunable"')
     assert Study.read(path).make_sampler().__name__ == "Tunable"

@@ -99,6 +99,7 @@ def test_rounds_are_those_of_the_equations(case):
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_without_loss_it_is_coherent_dadmms():
     """Draw by draw, since both take the same noise."""
     problem, network = unequal_linear_problem(), st.Network(GRAPH)

@@ -85,6 +85,7 @@ def transcribed(problem, x, eta, clip, sigma):
     return x, np.mean(is_clipped)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("sigma", [1.0, 30.0], ids=["Langevin noise", "more noise"])
 def test_rounds_are_those_of_the_equations(sigma):
     problem, eta, clip = unequal_linear_problem(), 0.013, 1.5

@@ -161,6 +161,7 @@ def test_dsgld(noise):
     compare(st.DSGLD(step_size=eta, noise=noise), expected)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("noise", ["private", "coherent"])
 def test_dsghmc(noise):
     eta, gamma = 0.08, 3.0

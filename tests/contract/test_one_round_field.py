@@ -160,6 +160,7 @@ def test_mahmc(form):
     compare(st.MAHMC(step, form, consensus_rounds=2), expected, rounds=3 * cycles - 2)
 
 
+@pytest.mark.slow
 def test_gibbs_over_networks():
     """Points of every edge, drawn by its two ends, then the conditional law of every position."""
     rho = 1.7

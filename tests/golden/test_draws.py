@@ -51,6 +51,7 @@ def test_draws_of_tuned_runs_are_those_that_were_kept(case):
     assert_as_kept(cases.tuned(*case), cases.name_of("tuned", *case))
 
 
+@pytest.mark.slow
 def test_draws_of_a_resumed_run_are_those_that_were_kept(tmp_path):
     assert_as_kept(cases.resumed(tmp_path), "resumed")
 

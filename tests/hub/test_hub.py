@@ -59,6 +59,7 @@ def walk(communicator) -> bytes:
     return state.tobytes()
 
 
+@pytest.mark.slow
 def test_sites_that_are_lost_one_after_another_change_no_bit(tmp_path):
     seen = []
     sites = Sites(complete(), tmp_path, walk)

@@ -95,6 +95,7 @@ def test_exact_draws_are_calibrated():
         assert float(apart.max()) < 4 * found.coverage_error(level)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("fault", "words"),
     [

@@ -111,6 +111,7 @@ def test_simulations_in_the_moving_frame_have_the_exact_moments(name):
 CLOCK = [case for case in TABLE if "clock" in TABLE[case]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", quick_cases(CLOCK, [("ring 5", 0.3)]), ids=str)
 def test_with_a_clock_nobody_needs_to_know_what_is_lost(case):
     (name, loss), wanted = case, TABLE[case]["clock"]
@@ -140,6 +141,7 @@ class _InTheStep(st.AsyncDADMMS):
 InTheStep = st.pytree(_InTheStep)
 
 
+@pytest.mark.slow
 def test_the_same_test_refuses_noise_that_a_lost_message_loses():
     """The naive version, which is D-ADMMS where nothing is lost, has the law of its column."""
     network, loss = NETWORKS["ring 5"], 0.3

@@ -160,6 +160,7 @@ def test_the_evidence_with_a_diagonal_metric(monkeypatch):
     assert shapes == [(3,)]
 
 
+@pytest.mark.slow
 def test_the_evidence_of_a_regression_with_unknown_noise():
     """sigma is positive, so that its coordinate has a Jacobian; quadrature over sigma."""
     X, y, _ = regression([1.0, 1.0], 1.0)
@@ -479,6 +480,7 @@ def test_weights_that_underflow_have_no_good_k_hat(difference):
 # Sums over the network
 
 
+@pytest.mark.slow
 def test_sums_are_the_pooled_potential_in_blocks_of_any_size(monkeypatch):
     problem, network = unequal_poisson_problem(), st.Network(irregular_graph())
     sums, pooled = candidate_sums(problem, network), problem.pooled()

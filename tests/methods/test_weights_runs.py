@@ -150,6 +150,7 @@ def test_single_precision_is_double_precision_rounded(problem, network, result):
     assert 0 < apart.max() < 32 * 3 * np.finfo(np.float32).eps
 
 
+@pytest.mark.slow
 def test_any_number_of_chains_and_draws(problem, network):
     odd = run(problem, network, draws=33, chains=7)
     assert draws_of(odd).shape == (7, 33, 6, 3)
@@ -157,6 +158,7 @@ def test_any_number_of_chains_and_draws(problem, network):
     assert draws_of(run(problem, network, draws=1, chains=1)).shape == (1, 1, 6, 3)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("rows", [[1, 40, 3, 7, 20, 2], [300, 1], [1, 1]], ids=str)
 def test_the_law_of_a_linear_regression_with_unequal_sites(rows):
     """Sites of one row, one site that has nearly all rows, and two sites with two rows in all."""
@@ -178,6 +180,7 @@ def test_the_law_of_a_linear_regression_with_unequal_sites(rows):
 # Messages
 
 
+@pytest.mark.slow
 def test_a_batch_is_exactly_one_sum(problem, network, monkeypatch):
     widths, plain = [], Gossip.sum
 
@@ -500,6 +503,7 @@ def test_an_interrupt_before_anything_is_saved_says_so(tmp_path, monkeypatch):
         run(shared_out(log_gamma), st.Network.path(3), checkpoint=folder)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_resumed_with_more_draws(tmp_path, problem, network):
     folder = tmp_path / "run"
     short = run(problem, network, draws=250, checkpoint=folder)

@@ -121,6 +121,7 @@ def test_few_chains_are_right_as_well(chains, draws, seed):
     assert np.abs(z_scores(indicators(skewed, skewed_quantiles()), LEVELS)).max() < 4
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dim", quick_cases([1, 2, 200], [1, 2]))
 def test_any_number_of_parameters(dim):
     random = np.random.default_rng(dim)

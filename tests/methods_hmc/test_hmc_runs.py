@@ -145,6 +145,7 @@ def test_ctrl_c_among_the_draws_returns_them_and_the_rest_follows(
     assert before.made + after.made == total
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("default_handler")
 def test_ctrl_c_without_a_checkpoint_returns_the_draws(monkeypatch, whole, all_leapfrogs):
     Counted(monkeypatch, sum(all_leapfrogs) // 2, press_ctrl_c)
@@ -176,6 +177,7 @@ def test_a_run_that_ends_at_any_moment_goes_on_from_its_last_checkpoint(
     assert total <= before.made + after.made < total + 2 * 7
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("default_handler")
 def test_the_number_of_draws_is_not_changed_by_an_interruption(tmp_path, monkeypatch):
     """It is predicted by the draws so far, at moments that do not depend on interruptions."""
@@ -277,6 +279,7 @@ def test_progress_is_shown(capsys):
     assert begun[3].startswith("sampling by HMC: 16 of 16 draws of each chain in ")
 
 
+@pytest.mark.slow
 def test_seeds_are_independent_runs(whole):
     again, other = run(), run(seed=1)
     assert_same(again, whole)

@@ -335,6 +335,7 @@ def test_a_message_that_is_too_long_ends_the_connection_only(sites, relay):
         assert other.streams["Ashby"].receive() == bytes(2000)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("delay", [0.0, 0.005])
 def test_a_connection_without_a_sign_of_life_is_opened_again(sites, relay, delay):
     with InThread(partial(DeafRoad, relay.port)) as road:

@@ -207,6 +207,7 @@ def test_a_message_that_is_too_long_is_refused_by_its_length(sites):
     asyncio.run(exchange())
 
 
+@pytest.mark.slow
 def test_a_slow_reader_makes_the_sender_wait(sites):
     """What is under way is bounded by buffers, whatever the sender has."""
 

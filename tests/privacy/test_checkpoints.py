@@ -118,6 +118,7 @@ def test_no_mask_is_used_twice_where_rounds_are_resumed(tmp_path, streams):
     assert len(set(made)) == len(made)
 
 
+@pytest.mark.slow
 def test_a_missing_site_ends_a_run(monkeypatch):
     masked = masks.Masks.masked
 

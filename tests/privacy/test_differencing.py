@@ -36,6 +36,7 @@ def each_of(agents):
     return [jax.tree.map(lambda leaf, k=k: leaf[k], agents) for k in range(RING.size)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [0, 17])
 def test_the_difference_of_two_masked_runs_is_the_row_that_changed(gone):
     """With all coefficients 0 the gradient of a row (x, y) is (1/2 - y) x: half of it, or of -x."""

@@ -105,6 +105,7 @@ def test_every_purpose_has_its_own_masks():
     assert not np.any(one.masks.masked(parts) == other.masks.masked(parts))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_draws_and_new_keys(tmp_path, monkeypatch):
     sessions = []
     agreed = Secrecy.agreed.__func__
@@ -243,6 +244,7 @@ def test_the_automatic_choice_knows_what_can_be_masked(network, is_possible):
     assert prediction.cheapest(WeightedCandidates()) == ("dadmms" if is_possible else "weights")
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_with_the_same_privacy_only(tmp_path):
     how = {**LENGTHS, "method": "hmc", "chains": 16, "checkpoint": tmp_path / "run"}
     st.sample(logistic(), RING, **{**how, "draws": 4})

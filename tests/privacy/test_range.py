@@ -25,6 +25,7 @@ def with_constant(constant: float) -> st.Problem:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "weights", "hmc", "dadmms"])
 def test_a_constant_beyond_the_range_is_said_to_be_that(method):
     """Without masks such a model may work; with them nothing is said of derivatives or starts."""

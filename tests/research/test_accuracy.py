@@ -107,6 +107,7 @@ def smoking_parameters() -> tuple[np.ndarray, np.ndarray]:
     return z, np.array([*z[:2], sigma, *(weight * z[1] + sigma * np.sqrt(weight) * z[3:])])
 
 
+@pytest.mark.slow
 def test_smoking_potential_is_that_of_every_person(smoking):
     """One Bernoulli trial a person, where the problem has counts as weights."""
     z, theta = smoking_parameters()

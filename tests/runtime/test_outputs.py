@@ -139,6 +139,7 @@ def test_a_device_is_never_replaced(never):
         sampled(output="/dev/null", overwrite=True)
 
 
+@pytest.mark.slow
 def test_a_file_is_replaced_only_with_overwrite(tmp_path):
     target = tmp_path / "draws.nc"
     first = sampled(output=target, seed=1).posterior["beta"].values

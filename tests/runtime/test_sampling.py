@@ -74,6 +74,7 @@ def test_sample_stats_count_messages_and_bytes(result):
     assert 0 <= float(stats["local_residual"].max()) <= np.finfo(float).eps ** (1 / 3)
 
 
+@pytest.mark.slow
 def test_disagreement_is_the_spread_of_the_agents():
     result = st.sample(
         paper_problem(5), st.Network.ring(5), st.DSGLD(step_size=0.01), draws=4, chains=2

@@ -147,6 +147,7 @@ def test_what_would_be_sent_in_the_clear_is_said_aloud(folder):
     assert "manifest 2" in outcome.stdout
 
 
+@pytest.mark.slow
 def test_code_of_a_trial_is_shown_by_its_hash_and_not_run(folder):
     (folder / "of_the_trial.py").write_text(
         "from starlings import DADMMS\n\n\nclass Mine(DADMMS):\n    pass\n"

@@ -132,6 +132,7 @@ def test_nothing_is_tried_out_where_the_law_of_all_draws_is_known(exactness, mon
         assert found is tuning
 
 
+@pytest.mark.slow
 def test_auto_stays_auto_whatever_it_takes():
     """Potentials too far from convex for proximal steps: Metropolis, also after a move."""
     problem, network = skewed_problem(), st.Network.ring(5)
@@ -377,6 +378,7 @@ def scripted_pilots(monkeypatch, *found):
     return runs
 
 
+@pytest.mark.slow
 def test_half_of_the_step_that_was_made_and_another_seed_for_every_pilot(monkeypatch):
     """The step that was wanted may be far longer than what the floor of rho left of it."""
     problem, good = gaussian_problem(), pilot_of(np.zeros(3), np.eye(3))

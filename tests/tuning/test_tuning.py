@@ -19,6 +19,7 @@ from tests.problems import irregular_graph, logistic_rows, paper_problem, unequa
 from tests.quick import quick_cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0.055, 0.1, 0.02])
 def test_a_step_that_is_wanted_is_long_enough(step, logistic_problem):
     """1 / (4 E (1 / (4 E step))) may be a little less than the step, and is not the potentials'."""

@@ -133,6 +133,7 @@ def test_a_rung_is_what_runs(method, monkeypatch):
     assert result.attrs["sampler"] == ("Metropolis" if "metropolis" in method else kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [{"burn_in": 3}, {"thin": 2}])
 def test_lengths_in_rounds_mean_dadmms(length):
     found = st.sample(unequal_linear_problem(), IRREGULAR, **length, draws=5, **QUIET)
@@ -267,6 +268,7 @@ def test_many_short_chains_of_another_posterior_are_worth_what_was_asked_for(log
     assert effective.min() > 4000 * (1 - 4 * np.sqrt(2 / 256))
 
 
+@pytest.mark.slow
 def test_few_draws_have_no_groups():
     result = st.sample(unequal_linear_problem(), IRREGULAR, method="dadmms", draws=8, **QUIET)
     assert dict(result.posterior.sizes)["chain"] == 20
@@ -549,6 +551,7 @@ def test_two_agents_send_each_other_their_part_of_a_sum():
     assert_cost(result, 3, 2 * 3 + 1 * 2 + 2 * (candidates + 2), st.Network.path(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "weights", "hmc"])
 def test_a_single_agent_sends_nothing(method):
     problem = unequal_linear_problem().pooled()

@@ -253,6 +253,7 @@ def test_standardised_columns_of_a_study_are_found_under_their_other_name():
     assert found == st.loo(plain, st.Network.ring(5), result)
 
 
+@pytest.mark.slow
 def test_differences_have_the_standard_error_of_the_rows_differences():
     full, small, network = logistic_problem(), logistic_problem((0,)), st.Network.ring(5)
     models = {"small": (small, laplace_result(small)), "full": (full, laplace_result(full))}
@@ -360,6 +361,7 @@ def test_models_of_other_outcomes_are_refused(other, is_same):
         st.compare_models(models)
 
 
+@pytest.mark.slow
 def test_as_many_rows_with_other_outcomes_are_other_rows():
     X, y, sites = logistic_rows()
     network = st.Network.ring(len(set(sites)))

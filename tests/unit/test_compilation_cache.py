@@ -76,6 +76,7 @@ def test_what_the_user_wants_goes_first(variables, expected, tmp_path, monkeypat
     assert printed(TURNED_ON, **variables) == expected
 
 
+@pytest.mark.slow
 def test_the_command_line_keeps_programs(tmp_path):
     command = [sys.executable, "-m", "starlings", "samplers"]
     env = environment(STARLINGS_CACHE=str(tmp_path))

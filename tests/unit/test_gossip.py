@@ -66,6 +66,7 @@ def test_the_centre_is_found_from_a_few_distances_too(graph, monkeypatch):
     assert network.centre == min(nx.center(network.graph))
 
 
+@pytest.mark.slow
 def test_the_centre_of_many_agents_is_found_soon():
     network = st.Network(nx.path_graph(100_001))
     assert (network.centre, network.radius, network.depth) == (50_000, 50_000, 100_000)

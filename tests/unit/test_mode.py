@@ -263,6 +263,7 @@ def separable_without_prior():
     )
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "make",
     [

@@ -19,6 +19,7 @@ def test_neighbours_are_listed_and_nobody_has_a_negative_number():
         assert len(set(row)) == 4
 
 
+@pytest.mark.slow
 def test_the_noise_of_an_edge_is_the_same_at_both_ends_and_at_no_other_edge_or_round():
     table = st.Network.ring(4).neighbour_table
     private, shared = chain_keys(5, 1, 4)

@@ -111,6 +111,7 @@ def a_latent_for_every_row(x, y):
         numpyro.sample("y", dist.Normal(b * x, 1.0), obs=y)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("sizes", [(5, 5, 5), (1, 1, 1), (5, 4, 3)])
 def test_latents_that_grow_with_the_rows_are_refused_whatever_the_sizes(sizes):
     with pytest.raises(ValueError, match=r"latent site 'b' has shape .* may not grow"):

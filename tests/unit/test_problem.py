@@ -375,6 +375,7 @@ def test_numpyro_models_sum_to_their_pooled_density():
             assert float(problem.potential(z)) == pytest.approx(float(expected), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_a_parameter_after_a_simplex_begins_where_its_free_entries_end():
     """Three shares have two free entries, in whatever order parameters are declared."""
     import numpyro

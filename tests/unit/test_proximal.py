@@ -84,6 +84,7 @@ def double_well():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [True, False])
 def test_a_saddle_does_not_stop_it(dense):
     """At the start the Hessian of the double well is negative definite."""
@@ -184,6 +185,7 @@ def test_agents_in_a_frame_without_edges():
     np.testing.assert_allclose(found.point, plain.point, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curvature", [0.02, 1.0, 50.0])
 def test_secants_from_a_wrong_curvature_and_a_saddle(curvature):
     """What is said of the curvature is where the search begins, not what it relies on."""
