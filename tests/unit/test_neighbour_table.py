@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pytest
 
 import starlings as st
 from starlings.random.addresses import Round, chain_keys
