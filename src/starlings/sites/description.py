@@ -11,11 +11,16 @@ from starlings.sites.manifest import Manifest
 from starlings.sites.trial import code_hashes
 
 SUMS = "fits of the model to the rows of this site, as parts of sums over all sites"
+ALL_DRAWS = "all draws of a sampler at this site alone, which every other site reads"
 LEAVES = {
     "weights": f"{SUMS}: gradients and curvatures, then potentials at thousands of candidates",
     "hmc": f"{SUMS}: gradients and curvatures, then potentials and gradients in every round",
     "auto": f"{SUMS} (gradients, curvatures, potentials), or, if the sites choose D-ADMMS by the "
     "predicted rounds, positions of a sampler in every round, as parts of sums over neighbours",
+    "consensus": f"{SUMS}: draws of a sampler at this site alone, weighted by their precision",
+    "parametric": f"{SUMS}: mean and precision of draws of a sampler at this site alone",
+    "nonparametric": ALL_DRAWS,
+    "semiparametric": ALL_DRAWS,
     "rounds": "positions of a sampler in every round, as parts of sums over neighbours; before "
     "them gradients and curvatures, if the sites tune the sampler",
 }

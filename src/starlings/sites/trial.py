@@ -46,7 +46,7 @@ from starlings.study.study import Study
 
 OF_TRIALS = ("sites", "relay", "direct", "columns", "limits")
 """The sections that only a trial has."""
-UNMASKED = ("metropolis", "metropolis-vote")
+UNMASKED = ("metropolis", "metropolis-vote", "nonparametric", "semiparametric")
 """Methods whose messages cannot be masked."""
 LARGEST_CODE = 200_000
 """Characters of a Python file that belongs to a trial, at most."""
