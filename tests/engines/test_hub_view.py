@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from starlings.privacy.fixed_point import LIMBS, Words, decoded
+from starlings.results.disclosed import disclosed
 from starlings.runtime.hub.messages import STAMP, Kind, array_of
 from starlings.runtime.peers import values
 from tests.engines.certificates import identity
@@ -59,6 +60,18 @@ def test_draws_are_those_of_one_process(masked):
     # all sites have the same bits: what they know of others are the same integers
     draws = {result.posterior["beta"].values.tobytes() for result in results.values()}
     assert len(draws) == 1
+
+
+def test_a_result_says_what_whoever_runs_the_hub_can_read(masked, clear):
+    _, results, _ = masked
+    table = results["Ashby"].disclosed().set_index("kind")["readable by"]
+    hidden = "nobody by itself; all sites, and whoever runs the hub: the total of all"
+    assert table["potentials at shared candidates"] == hidden
+    assert table["public key for masks"] == "everybody"
+    attrs = results["Ashby"].attrs | {"privacy": "none"}
+    shown = disclosed(attrs, ["Ashby"]).set_index("kind")["readable by"]
+    wanted = "whoever runs the hub; all sites: what it forwards to them"
+    assert shown["potentials at shared candidates"] == wanted
 
 
 def test_totals_are_those_of_the_run_without_masks(masked, clear):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -94,9 +95,40 @@ def test_code_travels_with_its_hash(tmp_path, monkeypatch):
     job = read_job(tmp_path / "job")
     assert type(job.study(code).make_sampler()).__name__ == "Mine"
     monkeypatch.delitem(sys.modules, "mine")
+    shutil.rmtree(code.parent / "__pycache__", ignore_errors=True)
     code.write_text(CODE + "\n")
     with pytest.raises(SiteError, match="not that of the job"):
         read_job(tmp_path / "job")
+
+
+def test_nothing_runs_that_the_job_does_not_show(tmp_path):
+    """A sampler without its file, a file beside the sampler's, and a file elsewhere."""
+    (tmp_path / "shown.py").write_text(CODE)
+    text = STUDY.replace("[network]", SAMPLER.replace("mine", "shown") + "[network]")
+    export(Job.of_study(study(tmp_path, text=text)), tmp_path / "job")
+    job, custom = (tmp_path / "job" / "app" / name for name in ("config/job.toml", "custom"))
+    read = dict(in_words(read_job(tmp_path / "job")))
+    assert read["sampler"] == "name shown:Mine, step_size 0.01"
+    for other in (
+        "shown/__init__.py",
+        "__pycache__/shown.cpython-311.pyc",
+        "starlings/__init__.py",
+    ):
+        (custom / other).parent.mkdir(exist_ok=True)
+        (custom / other).write_bytes(b"")
+        with pytest.raises(SiteError, match="files that the job does not name"):
+            Job.read(job, custom)
+        shutil.rmtree((custom / other).parent)
+    whole = job.read_text()
+    for before, after in {
+        '"shown:Mine"': '"evil:Mine"',
+        'name = "shown:Mine"': 'name = "dsgld"',
+        "shown.py": "../shown.py",
+    }.items():
+        assert before in whole
+        job.write_text(whole.replace(before, after))
+        with pytest.raises(SiteError, match="the Python files of a job are those of its sampler"):
+            Job.read(job, custom)
 
 
 @pytest.mark.parametrize("name", ["README.md", "meta.json", "app/config/config_fed_client.json"])

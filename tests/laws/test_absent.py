@@ -244,3 +244,13 @@ def test_what_cannot_be_left_out_is_refused(name):
     fewer, path = st.without(problem, st.Network.path(4), "Downs")
     with pytest.raises(ValueError, match="call `without` on the original one"):
         st.without(fewer, path, ["Cliff"])
+
+
+def test_the_links_that_are_left_keep_their_faults():
+    network = st.Network.path(4).lossy(loss=[[0.1, 0.2, 0.3, 0.4]], asleep=[0.0, 0.1, 0.2, 0.3])
+    smaller = network.without(["0"])
+    assert smaller.faults is not None
+    np.testing.assert_array_equal(smaller.faults.loss, [[0.2, 0.3, 0.4]])
+    np.testing.assert_array_equal(smaller.faults.asleep, [0.1, 0.2, 0.3])
+    assert smaller.faults.size == smaller.size
+    assert smaller.pace == smaller.faults.pace(smaller.adjacency) < 1

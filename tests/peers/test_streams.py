@@ -351,3 +351,12 @@ def test_two_hundred_runs_with_kills_in_a_row_have_the_same_bits(tmp_path):
         assert flock.run() == wanted
         restarts += sum(site.restarts for site in flock.sites)
     assert restarts >= 200
+
+
+def test_a_journal_takes_nothing_that_it_could_not_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("starlings.runtime.peers.journal.LARGEST_BODY", 100)
+    journal = Journal(tmp_path / "journal", RUN)
+    journal.append(Record.SENT, bytes(100))
+    with pytest.raises(SiteError, match="is too large: .* Ask for fewer draws"):
+        journal.append(Record.SENT, bytes(101))
+    journal.close()

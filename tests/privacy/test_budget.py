@@ -61,8 +61,8 @@ def test_what_a_run_needs_is_enough_and_one_round_less_is_not(name, privacy, bud
 
 def test_rounds_of_a_known_length_are_refused_before_the_first(budget, monkeypatch):
     monkeypatch.setattr(loop, "run", lambda *_, **__: pytest.fail("something was sent"))
-    budget(65)  # agreements before the first round: on limits, keys, limits, and what is readable
-    with pytest.raises(PrivacyError, match="16 were made, 50 would follow"):
+    budget(69)  # agreements before the first round: on limits, keys, limits, and what is readable
+    with pytest.raises(PrivacyError, match="16 were made, 54 would follow"):
         st.sample(logistic(), RING, **RUNS["rounds"], privacy="totals")
 
 

@@ -84,6 +84,7 @@ class Job:
     def read(cls, file: Path, code_folder: Path) -> Job:
         """The job in a file, whose Python files, in another folder, are those that it names."""
         job = cls(file.read_text(encoding="utf-8"), {})
+        _check_code(job, file, code_folder)
         code = {name: _text_of(code_folder / name) for name in job.tables.get("code", {})}
         if code_hashes(code) != job.tables.get("code", {}):
             raise SiteError(f"{file}: the code in {code_folder} is not that of the job.")
@@ -156,6 +157,23 @@ def _sites(section: Section, study: Study, has_data: bool) -> list[str]:
     return check_site_names(study.source.survey().sites, str(section.source))
 
 
+def _check_code(job: Job, file: Path, folder: Path) -> None:
+    """Refuse Python files that the job does not name, and a sampler whose file it does not name."""
+    module, colon, _ = str(job.tables["sampler"].get("name", "")).partition(":")
+    wanted, named = {f"{module}.py"} if colon else set(), set(job.tables.get("code", {}))
+    if (not module.isidentifier() and colon) or named != wanted:
+        raise SiteError(
+            f"{file}: the Python files of a job are those of its sampler, {sorted(wanted)}, and "
+            f"[code] names {sorted(named)}. Ask for a new export."
+        )
+    found = {str(each.relative_to(folder)) for each in folder.rglob("*") if not each.is_dir()}
+    if found - named:
+        raise SiteError(
+            f"{folder} has files that the job does not name, {sorted(found - named)}: nothing runs "
+            "that was not shown. Ask for a new export."
+        )
+
+
 def _text_of(file: Path) -> str:
     if not file.is_file():
         raise SiteError(f"the job names the Python file {file.name}, and it is not in {file}.")
@@ -171,14 +189,20 @@ def in_words(job: Job) -> list[tuple[str, str]]:
         ("job", f"{job.name}, SHA-256 {job.hash}"),
         ("sites", ", ".join(job.sites)),
         ("model", f"{model['kind']} of {model['outcome']} on {', '.join(model['covariates'])}"),
-        ("settings", ", ".join(f"{k} {v}" for k, v in settings.items()) or "the defaults"),
-        ("how", ", ".join(f"{k} {v}" for k, v in run.items())),
+        ("settings", _settings(settings)),
+        ("how", _settings(run)),
+        ("sampler", _settings(job.tables["sampler"])),
+        ("network", _settings(job.tables["network"])),
         ("code", ", ".join(f"{k} (SHA-256 {v})" for k, v in job.tables["code"].items()) or NO_CODE),
         ("stays", "all rows, and the draws: each site keeps its own"),
         ("leaves", MASKED if is_masked else UNMASKED),
         ("versions", ", ".join(f"{k} {v}" for k, v in job.tables["versions"].items())),
     ]
     return rows
+
+
+def _settings(table: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in table.items()) or "the defaults"
 
 
 NO_CODE = "none but starlings itself, by the names of two of its classes"

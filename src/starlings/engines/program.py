@@ -19,8 +19,11 @@ from starlings.engines.settings import SiteSettings
 from starlings.errors import SiteError
 from starlings.network import Network
 from starlings.network.budget import Budget
+from starlings.network.opening import FLOAT_BYTES, KEY
+from starlings.privacy.keys import KEY_BYTES
 from starlings.privacy.secrecy import Secrecy
 from starlings.problem import Problem
+from starlings.results.disclosed import HUB
 from starlings.runtime.hub.communicator import HubCommunicator, num_replies
 from starlings.runtime.peers.frames import RUN_BYTES
 from starlings.runtime.peers.journal import Journal
@@ -108,6 +111,7 @@ class SiteProgram:
             result.set_attribute("data_of", job.sites)
             result.set_attribute("site", self.site)
             result.set_attribute("job", job.hash)
+            result.set_attribute("through", HUB)
             result.save(self.output, overwrite=True)
             communicator.barrier()
         except BaseException as error:
@@ -121,6 +125,7 @@ class SiteProgram:
         communicator = network.communicator
         assert isinstance(communicator, HubCommunicator)
         keys = signed_keys(self.job.hash, self.job.sites, communicator, self.identity)
+        network.opening.note(KEY, KEY_BYTES // FLOAT_BYTES)
         return network.masked(Secrecy(keys, self.settings.rails.fewest_neighbours))
 
 

@@ -87,9 +87,9 @@ class Faults:
         return self.loss, self.delay
 
     def reordered(self, order: np.ndarray) -> Faults:
-        """The same faults with the agents in another order, given by their numbers so far."""
+        """The faults of all or some agents in another order, given by their numbers so far."""
         loss, delay = (_taken(_taken(array, order, 0), order, 1) for array in self._by_link)
-        return Faults(self.size, loss, delay, _taken(self.asleep, order, 0), self.seed)
+        return Faults(len(order), loss, delay, _taken(self.asleep, order, 0), self.seed)
 
     def pace(self, adjacency: scipy.sparse.csr_array) -> float:
         """Eq. (4); 1 without faults."""

@@ -298,7 +298,11 @@ class Network:
         graph.add_nodes_from(node for name, node in nodes if name not in gone)
         graph.add_edges_from(self.graph.subgraph(graph.nodes).edges)
         check_still_connected(graph, sorted(gone), was_connected=self.num_edges > 0)
-        return Network(graph)
+        smaller = Network(graph)
+        if self.faults is not None:
+            kept = np.array([i for i, name in enumerate(self.names) if name not in gone])
+            smaller.faults = self.faults.reordered(kept)
+        return smaller
 
     def _relabelled(self, order: list[Any], names: Sequence[str]) -> Network:
         graph: nx.Graph = nx.Graph()

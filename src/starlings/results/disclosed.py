@@ -136,6 +136,10 @@ def disclosed(attrs: Mapping[str, Any], sites: list[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS), index=pd.Index(index, name="site"))
 
 
+HUB = "hub"
+"""The attribute `through` of a result whose sites sent everything to a hub, which forwards it."""
+
+
 class _Readers(NamedTuple):
     """Who reads what a site sends, from the graph of a run."""
 
@@ -145,6 +149,8 @@ class _Readers(NamedTuple):
     is_masked: bool
     processes: int
     """Processes whose draws one of them has collected; 0 if every site keeps its own."""
+    has_hub: bool
+    """Whether everything went through a hub."""
 
     @classmethod
     def of(cls, attrs: Mapping[str, Any]) -> _Readers:
@@ -161,7 +167,8 @@ class _Readers(NamedTuple):
             network = Network(graph)
         levels = hops(network.adjacency, network.centre) if network.num_edges else np.zeros(1, int)
         is_masked = attrs.get("privacy") == "totals"
-        return cls(network, levels, is_masked, int(attrs.get("processes", 1)))
+        has_hub = attrs.get("through") == HUB
+        return cls(network, levels, is_masked, int(attrs.get("processes", 1)), has_hub)
 
     def row(self, site: str, kind: str) -> tuple[str, str]:
         """Who could read numbers of a kind that a site sent, and what follows from them."""
@@ -172,6 +179,8 @@ class _Readers(NamedTuple):
             return "nobody: the site has no neighbours", "nothing"
         if way == ALL:
             return "everybody", follows
+        if self.has_hub:
+            return self._of_hub(kind, follows)
         if self.is_masked:
             if kind == MESSAGES:
                 return f"nobody by itself; {self._neighbour_totals(site)}", NEIGHBOUR_TOTALS
@@ -181,6 +190,17 @@ class _Readers(NamedTuple):
         if way == NEIGHBOURS:
             return self._listed(self._neighbours(site)), follows
         return self._of_sum(site), follows
+
+    def _of_hub(self, kind: str, follows: str) -> tuple[str, str]:
+        """Who could read what goes through a hub, and what follows."""
+        if not self.is_masked:
+            return "whoever runs the hub; all sites: what it forwards to them", follows
+        if kind == MESSAGES:
+            return (
+                "nobody by itself; whoever runs the hub: totals over neighbours",
+                NEIGHBOUR_TOTALS,
+            )
+        return "nobody by itself; all sites, and whoever runs the hub: the total of all", TOTALS
 
     def _of_sum(self, site: str) -> str:
         """Who could read a site's part of a sum, way (1)."""

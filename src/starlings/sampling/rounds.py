@@ -61,7 +61,9 @@ def run_rounds(
     is_examined = request.check and setup.tuning is not None and not _has_exact_law(setup)
     network, rounds = request.network, setup.schedule.num_rounds
     sums = SUMS if network.secrecy is None else MASKED_SUMS
-    network.budget.require(rounds + (sums * rounds_per_sum(network) if is_examined else 0))
+    of_masks = 0 if network.secrecy is None else 1  # by which who holds whom is agreed on
+    later = of_masks + (sums if is_examined else 0)
+    network.budget.require(rounds + later * rounds_per_sum(network))
     network.budget.spend(rounds)
     run = _draws(request, setup, checkpoint, progress)
     stein = _examined(run, setup) if is_examined else None

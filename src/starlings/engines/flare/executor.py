@@ -22,7 +22,7 @@ from starlings.engines.identity import Identity
 from starlings.engines.job import Job
 from starlings.engines.program import SiteProgram
 from starlings.engines.settings import FILE, SiteSettings
-from starlings.errors import in_one_line
+from starlings.errors import SiteError, in_one_line
 from starlings.runtime.hub.mailbox import Mailbox, State, Visit
 from starlings.system import compilation_cache
 
@@ -109,4 +109,10 @@ def _prepared(fl_ctx: Any) -> SiteProgram:
     settings = SiteSettings.read(Path(workspace.get_site_config_dir()) / FILE, job)
     kit = Path(workspace.get_startup_kit_dir())
     files = (kit / name for name in ("client.crt", "client.key", "rootCA.pem"))
-    return SiteProgram.prepared(job, site, settings, Identity.of_files(site, *files), code)
+    identity = Identity.of_files(site, *files)
+    if identity is None and job.privacy == "totals":
+        raise SiteError(
+            f"{kit / 'client.crt'} is missing: without certificates the hub could exchange the "
+            "keys for masks. Ask the admin of FLARE for a startup kit."
+        )
+    return SiteProgram.prepared(job, site, settings, identity, code)

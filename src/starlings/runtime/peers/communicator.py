@@ -191,8 +191,8 @@ def _rounds_of_calls(network: Network) -> dict[Kind, int]:
         Kind.EXCHANGE: 1,
         Kind.SUM: rounds_per_sum(network),
         Kind.VALUE: depth,
-        Kind.FIRST: 2 * depth,
-        Kind.EVERYBODY: 2 * depth,
+        Kind.FIRST: 2 * network.radius,
+        Kind.EVERYBODY: 2 * network.radius,
     }
 
 

@@ -118,6 +118,12 @@ class Journal:
         self, kind: Kind, body: bytes, neighbour: int = 0, number: int = 0, durable: int = 0
     ) -> int:
         """Append a record; return the size of the file with it, see `synced`."""
+        if len(body) > LARGEST_BODY:
+            size, most = (f"{bytes_ / 2**20:.0f} MiB" for bytes_ in (len(body), LARGEST_BODY))
+            raise SiteError(
+                f"a message of {size} is too large: {most} is the limit. Ask for fewer draws, or "
+                "take another method."
+            )
         content = FIELDS.pack(kind, neighbour, number, durable) + body
         record = HEAD.pack(len(content), zlib.crc32(content)) + content  # (1)
         with self._writing:
