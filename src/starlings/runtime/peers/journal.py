@@ -119,9 +119,9 @@ class Journal:
     ) -> int:
         """Append a record; return the size of the file with it, see `synced`."""
         if len(body) > LARGEST_BODY:
-            size, most = (f"{bytes_ / 2**20:.0f} MiB" for bytes_ in (len(body), LARGEST_BODY))
+            here, most = (f"{count / 2**20:.0f} MiB" for count in (len(body), LARGEST_BODY))
             raise SiteError(
-                f"a message of {size} is too large: {most} is the limit. Ask for fewer draws, or "
+                f"a message of {here} is too large: {most} is the limit. Ask for fewer draws, or "
                 "take another method."
             )
         content = FIELDS.pack(kind, neighbour, number, durable) + body
