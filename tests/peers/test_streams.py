@@ -357,6 +357,6 @@ def test_a_journal_takes_nothing_that_it_could_not_read_again(tmp_path, monkeypa
     monkeypatch.setattr("starlings.runtime.peers.journal.LARGEST_BODY", 100)
     journal = Journal(tmp_path / "journal", RUN)
     journal.append(Record.SENT, bytes(100))
-    with pytest.raises(SiteError, match="is too large: .* Ask for fewer draws"):
+    with pytest.raises(SiteError, match=r"is too large: .* Ask for fewer draws"):
         journal.append(Record.SENT, bytes(101))
     journal.close()
