@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -130,3 +131,9 @@ def test_a_hub_pays_for_its_degree_alone():
         wiring = Wiring.of(network, np.float64)
     assert len(wiring.columns) == 1
     assert wiring.surplus.senders.size == 4999 - 1
+
+
+def test_a_network_can_be_handed_to_another_process():
+    network = st.Network.ring(5).lossy(loss=0.3)
+    again = pickle.loads(pickle.dumps(network))
+    assert (again.names, again.pace, again.num_edges) == (network.names, network.pace, 5)

@@ -55,7 +55,7 @@ class Network:
         self.budget = Budget()
         self.opening = Ledger()
         """What all processes have sent to agree on something before a run, see `opening`."""
-        self.on_mode: Callable[[Any], None] = lambda mode: None
+        self.on_mode: Callable[[Any], None] | None = None
         self.nodes: list[Any] = list(graph.nodes)
         self.names: list[str] = [str(node) for node in self.nodes]
         if len(set(self.names)) < len(self.names):

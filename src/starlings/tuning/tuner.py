@@ -135,7 +135,8 @@ def coordinates_at_mode(
     mode = find_mode(potential, starts, problem.point_as_text)
     _refuse_flat(problem, mode.hessian)
     found = Coordinates(mode.point, mode.scale, is_at_mode=True)  # (1)
-    gossip.network.on_mode(found)
+    if gossip.network.on_mode is not None:
+        gossip.network.on_mode(found)
     return found, mode.iterations
 
 
