@@ -78,7 +78,7 @@ def test_what_a_site_writes_can_be_shown(tmp_path):
     stream = SimpleNamespace(
         neighbour="Brook", waiting_since=None, num_arrived=7, made=9, durable=4
     )
-    communicator = SimpleNamespace(rounds=7, streams={1: stream})
+    communicator = SimpleNamespace(calls=5, rounds=7, streams={1: stream})
     link = SimpleNamespace(**neighbour("Brook"))
     links = SimpleNamespace(state=lambda: {"Brook": link})
     file = StatusFile(tmp_path, kit, communicator, links)

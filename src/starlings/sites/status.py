@@ -131,6 +131,7 @@ class StatusFile:
             "disagreement": self.disagreement,
             "traced": self.traced,
             "traces": list(self.traces.copy()),
+            "calls": self.communicator.calls,
             "rounds": rounds,
             "rounds_per_second": _rate(self.history),
             "history": list(self.history),
