@@ -61,6 +61,8 @@ class Agent:
     neighbours: Any = None
     """The numbers of its neighbours, and negative ones for nobody, (most neighbours of any agent,);
     None unless the sampler `draws_edges`."""
+    place: Any = None
+    """What the sampler has to know of the agent's place in the network, see `Sampler.placed`."""
     slots: int = field(default=0, metadata={"static": True})
     """The largest number of neighbours of any agent, the length of `Inbox.each`; 0 for samplers
     that do not read it."""

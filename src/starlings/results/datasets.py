@@ -17,6 +17,7 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.results.groups import Groups
 from starlings.runtime.recording import Record, Schedule, disagreement
+from starlings.samplers import Sampler
 
 
 class Drawer(Protocol):
@@ -37,15 +38,16 @@ class Traffic(Protocol):
 
 @dataclass(frozen=True)
 class RoundTraffic:
-    """Messages of one size to all neighbours in every round."""
+    """Messages of one size in rounds."""
 
+    sampler: Sampler
     network: Network
     schedule: Schedule
     message_bytes: int
 
     def until(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return messages and bytes until each of these draws, (draw, agent) both."""
-        messages = np.multiply.outer(self.schedule.round_of(draws), self.network.degrees)
+        messages = self.sampler.messages_until(self.schedule.round_of(draws), self.network)
         return messages, messages * self.message_bytes
 
 

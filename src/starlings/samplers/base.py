@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from starlings.errors import TuningError
@@ -179,8 +180,25 @@ class Sampler(abc.ABC):
         """Numbers in one message about `dim` parameters; those of the card by default."""
         return self.card.floats(dim)
 
+    def messages_until(self, rounds: np.ndarray, network: Network) -> np.ndarray:
+        """Messages that every agent has sent until these rounds, (round, agent).
+
+        By default every agent sends one to each neighbour in every round.
+        """
+        return np.multiply.outer(rounds, network.degrees)
+
+    def gradients_per_round(self, problem: Problem) -> float:
+        """How often an agent goes through its rows in one round, on average; 1 by default.
+
+        Gradients of minibatches count by their share of the rows, and a proximal step counts once.
+        """
+        return 1.0
+
     def placed(self, agents: Agent, network: Network) -> Agent:
-        """All local agents, stacked, with what this sampler has to know of the network."""
+        """All local agents, stacked, with what this sampler has to know of the network.
+
+        That is an array with a row for each local agent as `Agent.place`, for example.
+        """
         if not self.draws_edges:
             return agents
         return dataclasses.replace(agents, neighbours=jnp.asarray(network.neighbour_table))

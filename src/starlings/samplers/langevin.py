@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from starlings.errors import check_choice, check_count
-from starlings.problem import Agent
+from starlings.problem import Agent, Problem
 from starlings.random.addresses import Round
 from starlings.samplers.base import Sampler
 
@@ -37,6 +37,10 @@ class LangevinSampler(Sampler):
         check_choice(LANGEVIN_NOISE_LAWS, noise=self.noise)
         if self.batch_size is not None:
             check_count(1, batch_size=self.batch_size)
+
+    def gradients_per_round(self, problem: Problem) -> float:
+        """One, or the size of a minibatch over the average number of rows of an agent."""
+        return 1.0 if self.batch_size is None else self.batch_size / float(problem.num_rows.mean())
 
     def unit_noise(self, agent: Agent, round: Round, like: jax.Array) -> jax.Array:
         """The noise u_i, of the shape and type of `like`."""

@@ -107,7 +107,7 @@ def _draws(
         precision,
         recording,
         chains,
-        RoundTraffic(network, schedule, _message_bytes(request, setup)),
+        RoundTraffic(sampler, network, schedule, _message_bytes(request, setup)),
         None if checkpoint is None else checkpoint.folder,
     )
 
