@@ -12,9 +12,11 @@ The public names, each loaded when it is first used, so that `import starlings` 
     supports              `Box`, `Ball`, `Simplex`, `Support`
     to tune by hand       `tune`, `Tuning`
     to go on without      `without` (absent sites)
+    with a coordinator    `with_hub`
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
-                          `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `testing`
+                          `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `testing`,
+                          `HubSampler`, `HubState`
     to write a runtime    `Communicator`, `Crossings`, `exchange_on_host`
     errors and warnings   see `starlings.errors`
 

@@ -46,6 +46,7 @@ from starlings.network.crossings import Crossings as Crossings
 from starlings.problem import Agent as Agent
 from starlings.problem import Parameter as Parameter
 from starlings.problem import Problem as Problem
+from starlings.problem.hub import with_hub as with_hub
 from starlings.problem.supports import Ball as Ball
 from starlings.problem.supports import Box as Box
 from starlings.problem.supports import Simplex as Simplex
@@ -70,6 +71,8 @@ from starlings.samplers import AsyncDADMMS as AsyncDADMMS
 from starlings.samplers import Card as Card
 from starlings.samplers import Decay as Decay
 from starlings.samplers import DIGing as DIGing
+from starlings.samplers import HubSampler as HubSampler
+from starlings.samplers import HubState as HubState
 from starlings.samplers import Info as Info
 from starlings.samplers import Metropolis as Metropolis
 from starlings.samplers import MidpointADMMS as MidpointADMMS

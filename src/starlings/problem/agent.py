@@ -1,9 +1,10 @@
 """One agent of a problem, as a sampler sees it: its potential f_i and the derivatives of f_i.
 
-    f_i(z) = - sum_{r in D_i} log p(r | z) - (1/N) log p(z)                (1)
+    f_i(z) = - sum_{r in D_i} log p(r | z) - s_i log p(z)                  (1)
     f_i(z) = z'H_i z / 2 - b_i'z + c_i           if f_i is quadratic       (2)
 
-D_i are the rows of the agent, and N is the number of agents.
+D_i are the rows of the agent, and s_i is its share of the prior: 1/N for each of N agents, unless
+there is a hub (see `problem.hub`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Agent:
     num_rows: Any
     """The number of rows of the agent, without the padding."""
     prior_share: Any
-    """The part 1/N of the log-prior that belongs to this agent."""
+    """The part s_i of the log-prior that belongs to this agent."""
     quadratic: Quadratic | None
     """H_i, b_i and c_i of eq. (2); None if the potential is not known to be quadratic."""
     degree: Any
@@ -145,10 +146,13 @@ class Agent:
 def sum_over(agents: Agent, function: Callable[[Agent], Any]) -> Any:
     """The sum of function(agent) over stacked agents.
 
-    Coordinates and shares of the prior are the same for all agents. They are not stacked here, so
-    that what depends on nothing else is computed, and differentiated, once for all of them.
+    Coordinates are the same for all agents, and the sum depends on the average share of the prior
+    only. They are not stacked here, so that what depends on nothing else is computed, and
+    differentiated, once for all of them.
     """
-    common: dict[str, Any] = {"prior_share": agents.prior_share[0]}
+    shares = agents.prior_share
+    average = jnp.where(jnp.ptp(shares) == 0, shares[0], shares.mean())  # no rounding of equal ones
+    common: dict[str, Any] = {"prior_share": average}
     axes = replace(jax.tree.map(lambda _: 0, agents), prior_share=None)
     if agents.frame is not None:
         frame = agents.frame

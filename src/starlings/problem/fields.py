@@ -11,6 +11,7 @@ import numpy as np
 
 from starlings.problem.absent import Absent
 from starlings.problem.coordinates import Frame
+from starlings.problem.hub import Hub
 from starlings.problem.likelihood import Likelihood
 from starlings.problem.parameters import Parameters
 from starlings.problem.quadratic import Quadratic
@@ -39,6 +40,8 @@ class ProblemFields:
     """The quadratic potentials if they are known already; None if they have to be computed."""
     frame: Frame | None = None
     """The map from z to the flat vector x of the model, with tilts; None if z is x."""
+    hub: Hub | None = None
+    """The agent without rows that coordinates the others; None if there is none."""
     absent: Absent | None = None
     """Sites that the study was made for and whose rows are not here; None if there are none."""
     report: Report | None = None
@@ -68,6 +71,13 @@ class ProblemFields:
         return np.array([number[site] for site in self.shards])
 
     @property
+    def prior_shares(self) -> np.ndarray:
+        """The part of the log-prior that belongs to each agent whose rows are here, (agent,)."""
+        if self.hub is not None:
+            return self.hub.prior_shares(list(self.shards), self.num_agents)
+        return np.full(len(self.shards), 1 / self.num_agents)
+
+    @property
     def has_stand_in(self) -> bool:
         """Whether a Gaussian stands in for the rows of an absent site."""
         return self.absent is not None and self.absent.mode is not None
@@ -89,7 +99,8 @@ class ProblemFields:
         study was made for and that were not there, with what became of their data.
         """
         absent = {} if self.absent is None else {"absent": self.absent.recorded()}
-        return {"data_of": self.sites, **absent}
+        names = [site for site in self.sites if self.hub is None or site != self.hub.name]
+        return {"data_of": names, **absent}
 
     def provenance(self, with_rows: bool = True) -> dict[str, Any]:
         """What the model and, unless they are left out, the rows are, in values that JSON has."""

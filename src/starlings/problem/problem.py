@@ -5,7 +5,8 @@ Agent i has the rows D_i and the potential
     f_i(z) = - sum_{r in D_i} log p(r | z) - (1/N) log p(z)                (1)
 
 in unconstrained coordinates z (see `parameters`), so that the f_i sum to the pooled potential
-F(z) = -log p(D | z) - log p(z) exactly. A potential may be known to be quadratic:
+F(z) = -log p(D | z) - log p(z) exactly; with a coordinator the prior is shared in another way (see
+`hub`). A potential may be known to be quadratic:
 
     f_i(z) = z'H_i z / 2 - b_i'z + c_i                                     (2)
 
@@ -28,6 +29,7 @@ from starlings.problem.absent import Absent
 from starlings.problem.agent import Agent
 from starlings.problem.coordinates import Frame, frame
 from starlings.problem.fields import ProblemFields
+from starlings.problem.hub import Hub
 from starlings.problem.likelihood import (
     FlatLikelihood,
     Likelihood,
@@ -182,6 +184,27 @@ class Problem(ProblemFields):
         in_order = {site: self.shards[site] for site in sites if site in self.shards}
         return self._replace(shards=in_order, site_names=tuple(sites), known_quadratic=None)
 
+    def with_hub(self, hub: Hub) -> Problem:
+        """This problem with a further agent without rows, the first one; see `starlings.with_hub`.
+
+        Args:
+            hub: its name, and whether it has the prior.
+        """
+        if self.hub is not None or self.frame is not None or self.absent is not None:
+            raise ValueError(
+                "this problem has a hub already, or is in other coordinates, or without some "
+                "sites; call `starlings.with_hub` on the original one."
+            )
+        if hub.name in self.sites:
+            raise ValueError(f"the hub cannot be called {hub.name!r}, as one of the sites is.")
+        no_rows = {name: column[:0] for name, column in next(iter(self.shards.values())).items()}
+        return self._replace(
+            shards={hub.name: no_rows, **self.shards},
+            site_names=(hub.name, *self.site_names),
+            known_quadratic=None,
+            hub=hub,
+        )
+
     def without(self, absent: Collection[str]) -> Problem:
         """The problem of the other sites alone: their rows, with the whole prior.
 
@@ -189,10 +212,10 @@ class Problem(ProblemFields):
             absent: the names of the sites that have left; see `starlings.without` for a problem in
                 which something stands in for their rows.
         """
-        if self.frame is not None or self.absent is not None:
+        if self.frame is not None or self.absent is not None or self.hub is not None:
             raise ValueError(
-                "this problem is in other coordinates, or without some sites, already; call "
-                "`without` on the original one."
+                "this problem is in other coordinates, or without some sites, already, or it has a "
+                "hub; call `without` on the original one."
             )
         gone = Absent.among(self.sites, absent)
         rows = {site: shard for site, shard in self.shards.items() if site not in gone.sites}
@@ -241,7 +264,7 @@ class Problem(ProblemFields):
         own = self.frame
         untilted = None if own is None else frame(own.centre, own.scale, len(shards))
         return self._replace(
-            shards=shards, site_names=tuple(shards), frame=untilted, known_quadratic=None
+            shards=shards, site_names=tuple(shards), frame=untilted, known_quadratic=None, hub=None
         )
 
     def affine(

@@ -35,7 +35,7 @@ def stacked_agents(
         rows=rows,
         row_weights=row_weights,
         num_rows=problem.num_rows,
-        prior_share=ones / problem.num_agents,
+        prior_share=problem.prior_shares,
         quadratic=quadratic,
         degree=degrees[local].astype(float),
         total_degree=ones * degrees.sum(),

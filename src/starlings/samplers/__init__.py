@@ -20,6 +20,7 @@ from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
 from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.gibbs import NetworkGibbs
+from starlings.samplers.hub import HubSampler, HubState
 from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
@@ -39,6 +40,8 @@ __all__ = [
     "Card",
     "DIGing",
     "Decay",
+    "HubSampler",
+    "HubState",
     "Info",
     "Metropolis",
     "MidpointADMMS",

@@ -129,6 +129,10 @@ class Sampler(abc.ABC):
     """Whether it reads `Inbox.each` and `Inbox.arrived`, and nothing else of its inbox. It can then
     go on without messages that were lost, see `Network.lossy`, and `message` may return a row for
     each neighbour, (slot, floats), in the order of `Inbox.each`."""
+    needs_hub: ClassVar[bool] = False
+    """Whether it needs a coordinator, as a `HubSampler` does; see `starlings.with_hub`."""
+    needs_one_place: ClassVar[bool] = False
+    """Whether it needs all rows at one agent, see `Problem.pooled`."""
     draws_edges: ClassVar[bool] = False
     """Whether it uses `Round.edge_noise`: agents then know the numbers of their neighbours."""
     step_field: ClassVar[str | None] = None

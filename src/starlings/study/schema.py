@@ -21,7 +21,9 @@ _REGRESSIONS = ("linear", "logistic", "poisson", "student_t")
 _GRAPHS = ("ring", "complete", "star", "path", "grid", "small_world", "no_edges")
 MODELS = {f"{name}_regression": getattr(models, f"{name}_regression") for name in _REGRESSIONS}
 """The values of `kind` in [model]."""
-GRAPHS = {name: getattr(Network, name) for name in _GRAPHS}
+HUB = "hub"
+"""The value of `graph` with a coordinator, see `starlings.with_hub`."""
+GRAPHS = {HUB: Network.star, **{name: getattr(Network, name) for name in _GRAPHS}}
 """The values of `graph` in [network]."""
 
 FROM_THE_STUDY = ("X", "y", "sites", "size", "problem", "network", "sampler", "initial")

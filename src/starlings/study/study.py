@@ -26,7 +26,9 @@ Every section, its keys, their types and their defaults. A key without a default
 
 [network]       Which sites exchange messages: either `graph` or `edges`.
     graph           text. "ring", "path", "star", "complete", "grid", "small_world" or "no_edges",
-                    over the sites in sorted order; see `starlings.Network`.
+                    over the sites in sorted order; see `starlings.Network`. "hub" adds a
+                    coordinator without rows, to which all sites are linked, for samplers that need
+                    one; see `starlings.with_hub`.
     ...             the keywords of that graph: rows and columns (of "grid"), neighbours, rewire and
                     seed (of "small_world").
     edges           list of pairs of site names, such as [["north", "south"], ["south", "west"]].
@@ -77,10 +79,12 @@ from starlings.errors import ConstantColumnWarning, nearest
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.problem.columns import RowError
+from starlings.problem.hub import with_hub
 from starlings.problem.supports import SUPPORTS, Support
 from starlings.samplers import Decay, Sampler
 from starlings.study.schema import (
     GRAPHS,
+    HUB,
     MODELS,
     DataSection,
     ModelSection,
@@ -159,7 +163,8 @@ class Study:
         try:
             X = X if scale is None else scale.of(X)
             problem = self._regression(X, y, numbers, has_all_rows=sites is None)
-            return self._described(problem.renamed(list(rows)), scale)
+            problem = self._described(problem.renamed(list(rows)), scale)
+            return self._coordinated(problem, has_all_rows=sites is None)
         except RowError as error:
             site = list(rows)[numbers[error.row]]
             place = source.place(site, int(y.index[error.row]))
@@ -200,6 +205,25 @@ class Study:
             return problem
         problem = problem.with_report(scale.report(self.model.intercept))
         return problem.with_description(standardised=scale.record())
+
+    def _coordinated(self, problem: Problem, has_all_rows: bool) -> Problem:
+        """The problem with a hub, if the network has one."""
+        if self.network.graph != HUB:
+            return problem
+        section = Section(self.path, "network", {})
+        if not has_all_rows:
+            raise section.error(
+                f'graph = "{HUB}" is for runs with all sites in one process: a hub has no rows, '
+                'and would need a process of its own. Take graph = "star" and another sampler.'
+            )
+        name = self.sampler.name
+        kind = (
+            None if name is None else sampler_class(Section(self.path, "sampler", {"name": name}))
+        )
+        try:
+            return with_hub(problem, HUB, getattr(kind, "prior_at", "sites"))[0]
+        except ValueError as error:
+            raise section.error(str(error)) from None
 
     def make_network(self, sites: list[str]) -> Network:
         """The network of the sites of the problem."""

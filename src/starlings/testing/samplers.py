@@ -45,10 +45,11 @@ def check_sampler(
         sampler: a sampler with its settings.
         problem: on which it is tried; by default a linear regression in three dimensions at six
             sites with 1 to 40 rows, whose potentials have curvatures between 0 and 2.
-        network: by default one of six agents with one to four neighbours each.
+        network: by default one of six agents with one to four neighbours each; for samplers that
+            need a hub a star around one, and for those that need one place a single agent.
         rules: some of `RULES`; by default all.
     """
-    trial = Trial.of(problem, network)
+    trial = Trial.of(problem, network, sampler)
     outcomes = {rule.__name__: rule(trial, sampler) for rule in rules}
     return {name: reason for name, reason in outcomes.items() if reason is not None}
 
@@ -79,6 +80,6 @@ class SamplerContract:
 
     def test_contract(self, sampler: Sampler, rule: Rule) -> None:
         """One rule for one sampler; skipped, with the reason, where it cannot be tried."""
-        reason = rule(Trial.of(self.problem, self.network), sampler)
+        reason = rule(Trial.of(self.problem, self.network, sampler), sampler)
         if reason is not None:
             importlib.import_module("pytest").skip(reason)

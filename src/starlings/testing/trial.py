@@ -21,6 +21,7 @@ from starlings import models
 from starlings.errors import ContractError
 from starlings.network import Inbox, Network
 from starlings.problem import Agent, Problem
+from starlings.problem.hub import with_hub
 from starlings.random.addresses import Round, chain_keys
 from starlings.samplers import Info, Sampler
 
@@ -50,9 +51,26 @@ class Trial:
     """A problem on the same network that need not be quadratic."""
 
     @classmethod
-    def of(cls, problem: Problem | None = None, network: Network | None = None) -> Trial:
-        """The example problems and network, or what is given instead."""
+    def of(
+        cls,
+        problem: Problem | None = None,
+        network: Network | None = None,
+        sampler: Sampler | None = None,
+    ) -> Trial:
+        """The example problems and network, or what is given instead.
+
+        Args:
+            problem: the problem; by default two examples.
+            network: the network; by default an irregular one.
+            sampler: what is to be tried. Where it needs a hub, or all rows at one place, and the
+                network is not given, problems and network are made so.
+        """
         given, curved = (problem, problem) if problem else (linear_problem(), logistic_problem())
+        if network is None and sampler is not None and sampler.needs_hub:
+            prior = getattr(sampler, "prior_at", "sites")
+            (given, network), (curved, _) = (with_hub(p, prior=prior) for p in (given, curved))
+        elif network is None and sampler is not None and sampler.needs_one_place:
+            given, curved, network = given.pooled(), curved.pooled(), Network.path(1)
         network = irregular_network() if network is None else network
         return cls(given, network.matched_to(given.sites), curved)
 
