@@ -34,8 +34,9 @@ import numpy as np
 
 from starlings.network._gathered_twice import GatheredTwice, gathered_twice
 from starlings.network.communicator import Communicator
+from starlings.network.graph_arrays import metropolis_weights
 from starlings.network.inbox import Inbox
-from starlings.network.network import Network, metropolis_weights
+from starlings.network.network import Network
 from starlings.pytrees import pytree
 
 GATHER, SCATTER = 3.0, 15.0

@@ -15,20 +15,15 @@ A problem can also be written in other coordinates, with tilted potentials: see 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from starlings.network import Network
 from starlings.problem.absent import Absent
-from starlings.problem.agent import Agent
 from starlings.problem.coordinates import Frame, frame
-from starlings.problem.fields import ProblemFields
 from starlings.problem.hub import Hub
 from starlings.problem.likelihood import (
     FlatLikelihood,
@@ -42,11 +37,11 @@ from starlings.problem.parameters import Parameter, Parameters
 from starlings.problem.quadratic import Quadratic
 from starlings.problem.report import Report, Values
 from starlings.problem.shards import Rows, check_shards
-from starlings.problem.stacking import computed_quadratic, stacked_agents
+from starlings.problem.values import ProblemValues
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Problem(ProblemFields):
+class Problem(ProblemValues):
     """A Bayesian model and its data, divided among sites.
 
     A problem never changes: methods such as `renamed` and `affine` return a new one.
@@ -145,7 +140,7 @@ class Problem(ProblemFields):
     def _of_fields(cls, **values: Any) -> Problem:
         """A problem from its fields, which are not checked."""
         problem = cls.__new__(cls)
-        ProblemFields.__init__(problem, **values)
+        ProblemValues.__init__(problem, **values)
         return problem
 
     def _replace(self, **changes: Any) -> Problem:
@@ -303,57 +298,6 @@ class Problem(ProblemFields):
         known = None if self.quadratic is None else self.quadratic.in_frame(moved)
         whole = moved if self.frame is None else self.frame.then(moved)
         return self._replace(frame=whole, known_quadratic=known)
-
-    @functools.cached_property
-    def quadratic(self) -> Quadratic | None:
-        """H_i, b_i and c_i of every agent, eq. (2); None if the potentials are not quadratic."""
-        if self.known_quadratic is None and self.is_quadratic:
-            return computed_quadratic(self)
-        return self.known_quadratic
-
-    def potential(self, z: Any) -> float:
-        """The pooled potential F(z), the sum of all f_i."""
-        return float(self.potentials(z).sum())
-
-    def potentials(self, z: Any) -> np.ndarray:
-        """f_i(z) of every agent at one z, (agent,)."""
-        return self._for_every_agent(Agent.potential, z)
-
-    def hessians(self, z: Any) -> np.ndarray:
-        """The Hessian of every f_i at one z, (agent, dim, dim)."""
-        return self._for_every_agent(Agent.hessian, z)
-
-    def _for_every_agent(self, function: Callable[[Agent, Any], jax.Array], z: Any) -> np.ndarray:
-        with jax.enable_x64(True):
-            by_agent = jax.jit(jax.vmap(function, in_axes=(0, None)))
-            return np.asarray(by_agent(self.agents(), jnp.asarray(z, float)))
-
-    def exact_posterior(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of the posterior of a quadratic problem, in closed form.
-
-        covariance = (sum_i H_i)^-1,   mean = covariance sum_i b_i          (3)
-        """
-        if self.quadratic is None:
-            raise ValueError(
-                "the posterior has a closed form only for quadratic potentials, such as linear "
-                "regression with known noise."
-            )
-        covariance = np.linalg.inv(np.sum(self.quadratic.hessian, axis=0))
-        return covariance @ np.sum(self.quadratic.linear, axis=0), covariance  # (3)
-
-    def agents(self, network: Network | None = None, dtype: Any = np.float64) -> Agent:
-        """All agents whose rows are here, stacked along a first axis, as the runtimes need them.
-
-        Args:
-            network: in the order of the problem's sites; None for agents without neighbours.
-            dtype: the type of the floating-point arrays.
-        """
-
-        def converted(array: Any) -> jax.Array:
-            array = np.asarray(array)
-            return jnp.asarray(array, dtype if array.dtype.kind == "f" else None)
-
-        return jax.tree.map(converted, stacked_agents(self, network, self.quadratic))
 
     def __repr__(self) -> str:
         return f"Problem(sites={self.num_agents}, rows={self.num_rows.sum()}, dim={self.dim})"

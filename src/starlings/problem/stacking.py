@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from starlings.network import Network
-from starlings.network.network import shares_by_degree
+from starlings.network.graph_arrays import shares_by_degree
 from starlings.problem.agent import Agent
 from starlings.problem.fields import ProblemFields
 from starlings.problem.quadratic import Quadratic
