@@ -100,7 +100,8 @@ class GraphArrays:
     def laplacian_spectrum(self) -> np.ndarray:
         """The eigenvalues of L, ascending; the second is the algebraic connectivity.
 
-        >>> Network.ring(4).laplacian_spectrum().round(12) + 0.0
+        >>> import starlings
+        >>> starlings.Network.ring(4).laplacian_spectrum().round(12) + 0.0
         array([0., 2., 2., 4.])
         """
         return np.linalg.eigvalsh(self.laplacian)
