@@ -138,6 +138,10 @@ class OnLinks(Sampler):
         """What the sampler records."""
         return self.sampler.draw(self._with_slots(agent), posted.state, upcoming)
 
+    def broadcasts(self, posted: Posted) -> jax.Array | None:
+        """What the sampler has counted."""
+        return self.sampler.broadcasts(posted.state)
+
     def _message_now(self, state: Any) -> jax.Array:
         """The message of a state, with an axis of slots, of length 1 if it is for all."""
         return jnp.atleast_2d(self.sampler.message(state))
