@@ -107,9 +107,7 @@ class DULA(LangevinSampler):
         disagreement = agent.degree * x - inbox.sum
         return PositionState(self.moved(agent, x, disagreement, round)), no_info(x)
 
-    def moved(
-        self, agent: Agent, x: jax.Array, disagreement: jax.Array, round: Round
-    ) -> jax.Array:
+    def moved(self, agent: Agent, x: jax.Array, disagreement: jax.Array, round: Round) -> jax.Array:
         """x_i' of eq. (1), with `disagreement` in the place of d_i x_i - sum_j x_j."""
         n = agent.num_agents
         alpha, zeta = self.steps_at(round.index - 1)

@@ -8,15 +8,14 @@ last. In round k = 0, 1, ... with steps alpha_k and zeta_k and a threshold eps_k
 
 where u_i is `LangevinSampler.unit_noise`. Without a threshold this is D-ULA. What is subtracted in
 (2) sums to zero over the network, whatever b is: the network's average takes Langevin steps of
-alpha_k on sum_i f_i as that of D-ULA does. Positions x (of all agents, stacked) stay near those y
-of D-ULA with the same noise: |x_i - b_i| <= eps_k after (1), so that on quadratic potentials, with
-Hessians H and the Laplacian L of the graph,
+alpha_k on sum_i f_i as that of D-ULA does. On quadratic potentials with constant steps the
+positions x_k of all agents, stacked, differ from those y_k of D-ULA with the same noise by
 
-    |x' - y'| <= |I - zeta_k L - alpha_k N H| |x - y| + zeta_k |L| sqrt(N) eps_k            (3)
+    x_k - y_k = -zeta sum_{j<k} T^(k-1-j) L (b_j - x_j),     T = I - zeta L - alpha N H      (3)
 
-in the spectral norm. Where the first factor is below 1, the difference goes to zero with eps_k. A
-round moves agents by about the root of 2 alpha_k N per coordinate: thresholds far below it save
-nothing.
+with Hessians H and the Laplacian L of the graph, and |b_j - x_j| <= sqrt(N) eps_j by (1). Where T
+is stable, the difference goes to zero with eps_j. A round moves an agent by about the root of
+2 alpha_k N in every coordinate: thresholds far below that save nothing.
 
 A silent agent tells its neighbours something, too: that it is no further than eps_k from b_i.
 A masked sum needs a number from every agent in every round. Nothing would be saved, and agents that
