@@ -206,11 +206,19 @@ class Sampler(abc.ABC):
         return None
 
     def gradients_per_round(self, problem: Problem) -> float:
-        """How often an agent goes through its rows in one round, on average; 1 by default.
+        """How often an agent goes through its rows in one round, on average over many rounds.
 
-        Gradients of minibatches count by their share of the rows, and a proximal step counts once.
+        1 by default. Gradients of minibatches count by their share of the rows. A proximal step
+        counts once, and so do a Hessian, a product with it, and a value of the potential.
         """
         return 1.0
+
+    def gradients_until(self, rounds: np.ndarray, problem: Problem) -> np.ndarray:
+        """How often an agent has gone through its rows until these rounds, (round,).
+
+        It is to be written where rounds differ in that for good; see `gradients_per_round`.
+        """
+        return rounds * self.gradients_per_round(problem)
 
     def placed(self, agents: Agent, network: Network) -> Agent:
         """All local agents, stacked, with what this sampler has to know of the network.
