@@ -89,9 +89,9 @@ class DADMMS(Sampler):
         "private: agents too wide; paper: wrong variance unless rho = degree/2",
         reference="Tzikas, Romao, Pilanci, Abate, Kochenderfer 2024",
         masked_as="sum",
-        public_code="proximal steps of agent i read agents 0 to d_i - 1 in place of its neighbours, "
-        "and agents are moved one after the other; the same code moves its D-SGLD, D-SGHMC and "
-        "D-ULA so",
+        public_code="the proximal step of agent i reads agents 0 to d_i - 1 in place of its "
+        "neighbours; agents are moved one after the other, also those of its D-SGLD, D-SGHMC and "
+        "D-ULA",
     )
 
     def __post_init__(self) -> None:

@@ -92,7 +92,7 @@ class NetworkGibbs(Sampler):
             )
 
     def gradients_per_round(self, problem: Problem) -> float:
-        """The search for the mode; and for eqs. (4) and (5) a Hessian, and the potential 4 times."""
+        """The search for the mode; for (4) and (5) also a Hessian, and the potential 4 times."""
         return 1.0 if problem.is_quadratic else 6.0
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
