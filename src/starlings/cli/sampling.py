@@ -230,7 +230,7 @@ def _print_card(name: str, sampler: type[Sampler]) -> None:
         "exchanged": card.exchanged,
         "floats per neighbour per round": card.size,
         "bias": card.bias,
-        "masking": MASKING.get(card.masked_as, f"not possible: {card.not_masked}"),
+        "masking": MASKING.get(card.masked_as or "", f"not possible: {card.not_masked}"),
         "settings": "\n".join(settings) or "none",
         "tuning": tuning,
         "reference": card.reference,

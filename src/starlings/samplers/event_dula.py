@@ -24,7 +24,7 @@ are silent could not hide it without sending: this sampler does not run where me
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -33,10 +33,10 @@ import jax.numpy as jnp
 from starlings.errors import check_positive
 from starlings.network import Inbox
 from starlings.problem.agent import Agent
-from starlings.pytrees import pytree
+from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, no_info
-from starlings.samplers.dula import DULA, Decay, at_round
+from starlings.samplers.dula import ConsensusLangevin, Decay, at_round
 
 
 class EventDULAState(NamedTuple):
@@ -54,19 +54,23 @@ class EventDULAState(NamedTuple):
 
 @pytree
 @dataclass(frozen=True)
-class EventDULA(DULA):
+class EventDULA(ConsensusLangevin):
     """D-ULA with messages only where a position has moved by more than a threshold.
 
     Args:
         step_size: alpha, a number or a `Decay`; exact only as it goes to zero.
         consensus_step: zeta, a number or a `Decay`; stable below 2 / lambda_max(Laplacian).
-        noise: "private" (as published) or "coherent".
-        batch_size: rows of a minibatch, drawn with replacement; all rows if None.
         threshold: eps, a number or a `Decay`, in the unit of positions; 0 is D-ULA. As published
             it decays at least as fast as the root of `step_size`.
+        noise: "private" (as published) or "coherent".
+        batch_size: rows of a minibatch, drawn with replacement; all rows if None.
     """
 
-    threshold: Any = field(kw_only=True)
+    step_size: Any
+    consensus_step: Any
+    threshold: Any
+    noise: str = choice(default="private")
+    batch_size: int | None = choice(default=None)
 
     card: ClassVar[Card] = Card(
         title="Event-triggered D-ULA",
@@ -80,7 +84,8 @@ class EventDULA(DULA):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self.check_steps()
+        self.check_choices()
         if not isinstance(self.threshold, Decay) and not _is_zero(self.threshold):
             check_positive(threshold=self.threshold)
 

@@ -180,7 +180,7 @@ def _dsghmc_law(s: Stacked, sampler: DSGHMC) -> Law:
 
 
 @register_law(DULA)
-def _dula_law(s: Stacked, sampler: DULA) -> Law:
+def _dula_law(s: Stacked, sampler: DULA | EventDULA) -> Law:
     """Eq. (5), with step sizes that may change from round to round."""
     size = s.shape[0]
     L, eye, noise = s.lift(s.laplacian), np.eye(len(s.b)), _unit_noise(s, sampler)

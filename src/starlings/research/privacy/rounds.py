@@ -239,7 +239,7 @@ def _of_sghmc(sampler: DSGHMC, heard: Heard, noise: Any) -> Slopes:
     )
 
 
-def _of_ula(sampler: DULA, heard: Heard, known: Known, noise: Any) -> Slopes:
+def _of_ula(sampler: DULA | EventDULA, heard: Heard, known: Known, noise: Any) -> Slopes:
     x, n = heard.own[:-1], known.num_agents
     alpha, zeta = (
         np.broadcast_to(step, len(x))[:, None] for step in sampler.steps_at(np.arange(len(x)))
