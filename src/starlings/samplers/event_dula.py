@@ -115,6 +115,6 @@ class EventDULA(ConsensusLangevin):
 
 
 def _is_zero(threshold: Any) -> bool:
-    """Whether this is the number 0, of Python or NumPy; not False."""
+    """Whether this is the number 0, and not False."""
     is_number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
     return is_number and threshold == 0
