@@ -225,6 +225,9 @@ def test_a_schedule_is_a_table(study):
 
 FIELD = {
     'name = "gextra"\nstep_size = 0.1\nmemory = 0.2': st.GEXTRA(0.1, 0.2),
+    'name = "event-dula"\nstep_size = 0.1\nconsensus_step = 0.2\nthreshold = {scale = 0.3}': (
+        st.EventDULA(0.1, 0.2, threshold=st.Decay(0.3))
+    ),
     'name = "diging"\nstep_size = 0.1\nnoise = "coherent"': st.DIGing(0.1, noise="coherent"),
     'name = "peer-learning"\nupdates = 3': st.PeerLearning(updates=3),
     'name = "mahmc"\nstep_size = 0.1\nform = "published"': st.MAHMC(0.1, "published"),

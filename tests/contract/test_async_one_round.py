@@ -110,12 +110,28 @@ def test_without_loss_it_is_coherent_dadmms():
     np.testing.assert_allclose(going_on, waiting, rtol=1e-12, atol=1e-12)
 
 
+def test_agents_send_in_rounds_in_which_they_are_awake():
+    """Messages that are lost are counted, and those of agents that sleep are not."""
+    problem, network = unequal_linear_problem(), st.Network(GRAPH)
+    start = np.zeros((CHAINS, 6, 3))
+    recorded = [
+        record(st.AsyncDADMMS(RHO), problem, network.lossy(**faults, seed=FAULT_SEED), start)
+        for faults in (FAULTS["all of them"], FAULTS["loss"])
+    ]
+    awake = [uniforms(k, 1, (6,)) >= ASLEEP.astype(np.float32) for k in range(1, ROUNDS + 1)]
+    np.testing.assert_array_equal(recorded[0].broadcasts[:, CHAIN], np.cumsum(awake, axis=0))
+    assert not np.all(awake)
+    assert recorded[1].broadcasts is None  # there is one in every round
+
+
 def drawn(sampler, problem, network, start):
     """What is recorded in all rounds, (round, chain, agent, dim)."""
+    return record(sampler, problem, network, start).position
+
+
+def record(sampler, problem, network, start):
+    """The record of all rounds."""
     with jax.enable_x64(True):
         agents, schedule = problem.agents(network), Schedule(draws=ROUNDS)
-        return (
-            loop.run(sampler, agents, network, jax.numpy.asarray(start), SEED, schedule)
-            .joined()
-            .position
-        )
+        run = (sampler, agents, network, jax.numpy.asarray(start), SEED, schedule)
+        return loop.run(*run).joined()

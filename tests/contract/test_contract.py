@@ -23,6 +23,7 @@ SETTINGS = {
     "dpsgld": {"step_size": 0.01, "clip": 1.0, "noise_multiplier": 20.0, "secret": bytes(32)},
     "dsghmc": {"step_size": 0.05, "friction": 4.0},
     "dula": {"step_size": 0.001, "consensus_step": 0.1},
+    "event-dula": {"step_size": 0.001, "consensus_step": 0.1, "threshold": 0.1},
     "gextra": {"step_size": 0.01},
     "diging": {"step_size": 0.01},
     "peer-learning": {"updates": 2},

@@ -58,6 +58,11 @@ class Potentials:
         self.rows = [{name: column[0] for name, column in rows.items()} for rows in shards]
         self.centre, self.scale, self.linear, self.quadratic = centre, scale, linear, quadratic
 
+    def value(self, i, z):
+        """In the model's own coordinates, and but for a constant."""
+        r = self.rows[i]
+        return z @ r["A"] @ z / 2 - r["b"] @ z + r["w"] * np.cos(r["v"] @ z)
+
     def gradient(self, i, z):
         r, x = self.rows[i], self.centre + self.scale @ z
         slope = r["A"] @ x - r["b"] - r["w"] * np.sin(r["v"] @ x) * r["v"]
@@ -79,9 +84,13 @@ class Potentials:
 
 
 def problem_in(coordinates):
+    """The problem in its own coordinates, made convex there or not, or in tilted ones."""
     shards = wavy_shards()
+    if coordinates == "convex":
+        for rows in shards:
+            rows["A"] = rows["A"] + rows["v"][:, :, None] * rows["v"][:, None]
     problem = st.Problem(wave, flat, {"x": (DIM,)}, shards)
-    if coordinates == "own":
+    if coordinates != "tilted":
         nothing = (np.zeros((AGENTS, DIM)), np.zeros((AGENTS, DIM, DIM)))
         return problem, Potentials(shards, np.zeros(DIM), np.eye(DIM), *nothing)
     random = np.random.default_rng(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -196,6 +197,41 @@ class TooFlat(Plain):
         return st.PositionState(state.position + back), info
 
 
+class CountedState(NamedTuple):
+    position: Any
+    count: Any
+
+
+class Whispers(Plain):
+    """It says that it sends its position every second round, and tells it in every round."""
+
+    card = CARD
+
+    def init(self, agent, position, round):
+        return CountedState(position, jnp.zeros((), jnp.int32))
+
+    def step(self, agent, state, inbox, round):
+        moved, info = super().step(agent, state, inbox, round)
+        return CountedState(moved.position, state.count + round.index % 2), info
+
+    def broadcasts(self, state):
+        return state.count
+
+
+class CountsFromOne(Whispers):
+    def broadcasts(self, state):
+        return state.count + 1
+
+
+class CountsTwice(Whispers):
+    def broadcasts(self, state):
+        return 2 * state.count
+
+
+class WhispersUnderMasks(Whispers):
+    card = dataclasses.replace(CARD, masked_as="mix")
+
+
 @st.theory.register_law(Plain)
 @st.theory.register_law(TooNoisy)
 @st.theory.register_law(NoisyAgent)
@@ -227,6 +263,16 @@ BROKEN = {
     NoiseAsText: (rules.class_attributes_agree_with_the_step, "tuple of some .* got 'private'"),
     AnotherNoise: (rules.class_attributes_agree_with_the_step, r"`noises` names \['shared'\]"),
     Talkative: (rules.message_has_the_size_on_the_card, r"must be \(6,\) of float64.*got \(3,\)"),
+    Whispers: (
+        rules.messages_that_are_not_counted_repeat_the_last_one,
+        "the message of round 2 differs from the last one",
+    ),
+    CountsFromOne: (rules.messages_that_are_not_counted_repeat_the_last_one, "0 in round 0"),
+    CountsTwice: (rules.messages_that_are_not_counted_repeat_the_last_one, r"rises by \[2"),
+    WhispersUnderMasks: (
+        rules.messages_that_are_not_counted_repeat_the_last_one,
+        "silence cannot be masked",
+    ),
     Remembers: (rules.compiled_rounds_can_be_replayed_eagerly_from_any_round, "compiled and eager"),
     NoiseTwice: (keys.no_key_is_used_twice, "call each method of `Round` once"),
     KeyTwice: (keys.no_key_is_used_twice, "JAX finds that a random key is used twice"),

@@ -100,7 +100,7 @@ def test_one_draw_of_a_mixture_is_that_of_the_paper(is_corrected):
             )
             numbers = other if chance.log_chances[i, m] < gain else numbers
         expected = of_kernels(draws, width, numbers, is_corrected)[1]
-        np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("is_corrected", [False, True])

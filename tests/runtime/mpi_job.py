@@ -46,6 +46,7 @@ FIELD = {
     "mahmc": (st.MAHMC(step_size=0.05, form="published"), "complete"),
     "depsgld": (st.DEPSGLD(0.002, st.Box(0.0, 0.9), smoothing=0.01, batch_size=2), "ring"),
     "gibbs": (st.NetworkGibbs(rho=2.0), "power-law"),
+    "event-dula": (st.EventDULA(0.002, 0.05, threshold=0.3), "power-law"),
 }
 """Samplers of the field, each tried on one graph."""
 OTHERS = {
@@ -90,6 +91,12 @@ def draws_of(problem: st.Problem, network: st.Network, sampler: str) -> st.Resul
     return st.sample(problem, network, EVERY[sampler], **LENGTHS, **how)
 
 
+def traffic_of(result: st.Result) -> np.ndarray:
+    """Messages and bytes of every draw, and all bytes: the same for every number of processes."""
+    stats = (result.sample_stats[name].values for name in ("messages_sent", "bytes_sent"))
+    return np.append(np.stack(list(stats)), result.attrs["bytes_sent"])
+
+
 def compare(cluster: Cluster, what: str, output: Path) -> None:
     """Every case, into one file."""
     found = {}
@@ -98,6 +105,7 @@ def compare(cluster: Cluster, what: str, output: Path) -> None:
         result = draws_of(problem, network, sampler)
         if cluster.is_first:
             found[f"{kind} {sampler} {graph}"] = result.posterior["beta"].values
+            found[f"{kind} {sampler} {graph} sent"] = traffic_of(result)
     if cluster.is_first:
         np.savez(output, **found)
 

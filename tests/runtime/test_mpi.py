@@ -47,6 +47,8 @@ def test_draws_do_not_depend_on_the_number_of_processes(tmp_path, processes, wha
         network = mpi_job.GRAPHS[graph]()
         wanted = mpi_job.draws_of(mpi_job.problem_of(kind), network, sampler)
         assert_same(found[f"{kind} {sampler} {graph}"], wanted.posterior["beta"].values)
+        sent = found[f"{kind} {sampler} {graph} sent"]
+        np.testing.assert_array_equal(sent, mpi_job.traffic_of(wanted))
 
 
 @pytest.mark.slow

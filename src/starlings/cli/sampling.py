@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MASKING = {
     "sum": "possible: it reads the sum of its neighbours' messages only",
     "mix": "possible: it reads a weighted sum of its neighbours' messages only",
-    None: "not possible: it reads more of its neighbours than a sum",
 }
 """What the card of a sampler says of masks, in words."""
 PANEL = "Sampling"
@@ -231,7 +230,7 @@ def _print_card(name: str, sampler: type[Sampler]) -> None:
         "exchanged": card.exchanged,
         "floats per neighbour per round": card.size,
         "bias": card.bias,
-        "masking": MASKING[card.masked_as],
+        "masking": MASKING.get(card.masked_as or "", f"not possible: {card.not_masked}"),
         "settings": "\n".join(settings) or "none",
         "tuning": tuning,
         "reference": card.reference,

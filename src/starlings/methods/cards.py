@@ -75,9 +75,11 @@ class SumTraffic:
         counts = np.atleast_1d(messages), 8 * np.atleast_1d(floats)
         return cls(gossip.messages_by_agent / total, *counts)
 
-    def until(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return messages and bytes until each of these draws, (draw, agent) both."""
-        places = np.minimum(draws, len(self.messages) - 1)
+    def until(
+        self, draws: np.ndarray, agents: np.ndarray, broadcasts: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return messages and bytes of some agents until each of these draws, (draw, 1, agent)."""
+        places, shares = np.minimum(draws, len(self.messages) - 1), self.shares[None, agents]
         counts = (self.messages[places], self.sizes[places])
-        messages, sizes = (np.rint(np.multiply.outer(c, self.shares)).astype(int) for c in counts)
+        messages, sizes = (np.rint(np.multiply.outer(c, shares)).astype(int) for c in counts)
         return messages, sizes

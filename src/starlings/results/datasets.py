@@ -32,22 +32,38 @@ class Drawer(Protocol):
 class Traffic(Protocol):
     """What the agents have sent when a draw is made, from the start of the run."""
 
-    def until(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return messages and bytes until each of these draws, (draw, agent) both."""
+    def until(
+        self, draws: np.ndarray, agents: np.ndarray, broadcasts: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return messages and bytes of some agents until each of these draws.
+
+        Both have the shape (draw, chain, agent), with one chain where all have sent the same.
+
+        Args:
+            draws: the numbers of the draws.
+            agents: the numbers of the agents.
+            broadcasts: `Record.broadcasts` of these draws and agents; None if it is not counted.
+        """
 
 
 @dataclass(frozen=True)
 class RoundTraffic:
-    """Messages of one size in rounds."""
+    """Messages of one size in rounds: in all that `Sampler.messages_until` says, or counted."""
 
     sampler: Sampler
     network: Network
     schedule: Schedule
     message_bytes: int
 
-    def until(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return messages and bytes until each of these draws, (draw, agent) both."""
-        messages = self.sampler.messages_until(self.schedule.round_of(draws), self.network)
+    def until(
+        self, draws: np.ndarray, agents: np.ndarray, broadcasts: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return messages and bytes of some agents until each of these draws."""
+        if broadcasts is None:
+            rounds = self.schedule.round_of(draws)
+            messages = self.sampler.messages_until(rounds, self.network)[:, None, agents]
+        else:
+            messages = broadcasts * self.network.degrees[agents]
         return messages, messages * self.message_bytes
 
 
@@ -124,9 +140,10 @@ def stats_dataset(settings: RunSettings, record: Record, first: int = 0) -> xr.D
     """Return one value per draw; messages and bytes are counted from the start of the run."""
     positions = np.moveaxis(record.position, 0, 1)
     chains, draws, agents, _ = positions.shape
-    sent = settings.traffic.until(first + np.arange(draws))
-    own = (count[:, settings.agents] for count in sent)
-    messages, sizes = (np.broadcast_to(count, (chains, draws, agents)) for count in own)
+    numbers = first + np.arange(draws)
+    sent = settings.traffic.until(numbers, settings.agents, record.broadcasts)
+    counts = (np.moveaxis(count, 0, 1) for count in sent)
+    messages, sizes = (np.broadcast_to(count, (chains, draws, agents)) for count in counts)
     by_agent = ["chain", "draw", "agent"]
     variables = {
         "disagreement": (["chain", "draw"], disagreement(positions)),

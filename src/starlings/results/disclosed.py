@@ -1,7 +1,7 @@
 """What left each site in a run: every kind of number, how many, who could read it, what follows.
 
-A run records how many numbers of each kind an agent has sent, and which agents, if not all did. Who
-could read them follows from the way they took:
+A run records how many numbers of each kind an agent has sent, or the most that any has and how many
+each; and which agents, if not all did. Who could read them follows from the way they took:
 
     sums over the network     the neighbours nearer to the centre of the graph, who get them as they
                               are, or added to those of the sites behind                        (1)
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
@@ -126,10 +126,12 @@ def disclosed(attrs: Mapping[str, Any], sites: list[str]) -> pd.DataFrame:
             "this result does not say what left its sites: an older version of starlings made it."
         )
     readers = _Readers.of(attrs)
-    kinds, senders = (json.loads(attrs.get(k, "{}")) for k in ("disclosed", "disclosed_by"))
+    names = ("disclosed", "disclosed_by", "disclosed_each")
+    kinds, senders, each = (json.loads(attrs.get(name, "{}")) for name in names)
     rows, index = [], []
     for site in sites:
-        for kind, numbers in kinds.items():
+        for kind, most in kinds.items():
+            numbers = each.get(kind, {}).get(site, most)
             if numbers and site in senders.get(kind, [site]):
                 rows.append((kind, numbers, *readers.row(site, kind)))
                 index.append(site)
@@ -250,7 +252,7 @@ def disclosed_in_words(attrs: Mapping[str, Any]) -> list[str]:
     """Return a few lines on what left each site, for the summary of a run."""
     if "disclosed" not in attrs:
         return []
-    kinds = json.loads(attrs["disclosed"])
+    kinds, each = (json.loads(attrs.get(k, "{}")) for k in ("disclosed", "disclosed_each"))
     by_way: dict[str, dict[str, int]] = {way: {} for way in (SUM, NEIGHBOURS, ALL, IN_RESULT)}
     for kind, numbers in kinds.items():
         by_way[KINDS.get(kind, UNKNOWN).way][kind] = numbers
@@ -259,7 +261,8 @@ def disclosed_in_words(attrs: Mapping[str, Any]) -> list[str]:
     else:
         ending = "not masked: neighbours of a small site can work out its rows from such numbers"
     lines = [
-        f"Numbers that left each site: {_in_words(by_way[SUM] | by_way[NEIGHBOURS])}; {ending}"
+        f"Numbers that left each site: {_in_words(by_way[SUM] | by_way[NEIGHBOURS], each)}; "
+        f"{ending}"
     ]
     if by_way[ALL]:
         lines.append(f"In the clear, to all sites: {_in_words(by_way[ALL])}")
@@ -274,5 +277,10 @@ def disclosed_in_words(attrs: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _in_words(kinds: Mapping[str, int]) -> str:
-    return ", ".join(f"{numbers:,} {kind}" for kind, numbers in kinds.items() if numbers)
+def _in_words(kinds: Mapping[str, int], each: Collection[str] = ()) -> str:
+    """Numbers of some kinds, which for those of `each` are the most of any site."""
+    return ", ".join(
+        f"{'up to ' if kind in each else ''}{numbers:,} {kind}"
+        for kind, numbers in kinds.items()
+        if numbers
+    )

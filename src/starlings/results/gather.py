@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
@@ -126,8 +128,8 @@ class Run:
 
     def _gathered(self, record: Record) -> Record | None:
         """Gather the draws for the result of this process; return None if it gets none."""
-        columns = [self.network.communicator.gather(column, axis=2) for column in record]
-        return Record(*columns) if self.has_result else None
+        gathered = jax.tree.map(partial(self.network.communicator.gather, axis=2), record)
+        return gathered if self.has_result else None
 
     def _named(self, record: Record, first: int) -> Groups:
         """Return labelled draws with all attributes; `first` is the number of the first draw."""

@@ -127,7 +127,8 @@ class Checkpoint:
     def keep(self, first: int, record: Record) -> None:
         """Save draws of the local agents, of which the first has the number `first`."""
         span = f"{first:0{NAME_DIGITS}d}-{first + len(record.position):0{NAME_DIGITS}d}"
-        self._save_arrays(f"draws-{span}", position=record.position, residual=record.residual)
+        columns = {name: c for name, c in record._asdict().items() if c is not None}
+        self._save_arrays(f"draws-{span}", **columns)
 
     @property
     def num_draws(self) -> int:
@@ -138,7 +139,9 @@ class Checkpoint:
         """Yield the first `count` draws of the local agents, file by file."""
         for files in self.files.draw_files(count):
             arrays = self._read(files)
-            yield Record(*(self._of_local_agents(arrays, name, 2) for name in Record._fields))
+            optional = Record._field_defaults
+            names = [name for name in Record._fields if name in arrays[0] or name not in optional]
+            yield Record(**{name: self._of_local_agents(arrays, name, 2) for name in names})
 
     def restored(self, carry: Any) -> tuple[Any, Recording]:
         """Return the newest valid state and its draws, or `carry` and none if nothing is saved."""

@@ -40,6 +40,7 @@ from starlings.runtime.divergence import (
 from starlings.runtime.masked_delivery import delivery_of
 from starlings.runtime.recording import Record, Recording, Schedule, mean_disagreement
 from starlings.runtime.rounds import (
+    broadcasts_of,
     draws_of,
     first_states,
     noise_ahead,
@@ -114,14 +115,14 @@ def advance(
         carry, drawn, record = state
         carry, drawn, worst = rounds.after(thin, carry, drawn, limit)
         position = draws_of(sampler, agents, carry.states, carry.round + 1, keys, drawn, axis)
-        new = Record(position, worst)
+        new = Record(position, worst, broadcasts_of(sampler, carry.states, axis))
         record = jax.tree.map(lambda draws, draw: draws.at[i].set(draw), record, new)
         return carry, drawn, record
 
     first = (
         carry.with_chains(0, axis),
         rounds.noise(carry.round + 1),
-        empty_record(positions, capacity),
+        empty_record(sampler, carry.states, capacity),
     )
     with full_precision_products():
         carry, _, record = jax.lax.fori_loop(0, num_draws, one_draw, first)
@@ -174,10 +175,12 @@ class _Rounds:
         return jnp.broadcast_to(least, self.positions.shape[:2])
 
 
-def empty_record(position: jax.Array, capacity: int) -> Record:
-    """A record with room for `capacity` draws of positions (chain, agent, dim)."""
-    shapes = (position.shape, position.shape[:2])
-    return Record(*(jnp.zeros((capacity, *shape), position.dtype) for shape in shapes))
+def empty_record(sampler: Sampler, states: Any, capacity: int) -> Record:
+    """A record with room for `capacity` draws from states (chain, agent, ...)."""
+    position = states.position
+    counts = jax.eval_shape(partial(broadcasts_of, sampler), states)
+    like = Record(position, jax.ShapeDtypeStruct(position.shape[:2], position.dtype), counts)
+    return jax.tree.map(lambda column: jnp.zeros((capacity, *column.shape), column.dtype), like)
 
 
 def run(

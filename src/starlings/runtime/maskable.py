@@ -70,7 +70,7 @@ def check_maskable(network: Network, sampler: Any) -> None:
     reads = sampler.card.masked_as
     if reads is None:
         raise PrivacyError(
-            f"{sampler.card.title} cannot be masked: it reads more of its neighbours than a sum. "
+            f"{sampler.card.title} cannot be masked: {sampler.card.not_masked}. "
             "Take method='weights' or method='hmc', or a sampler that `starlings samplers` lists "
             "with a sum or a mix as what is read."
         )

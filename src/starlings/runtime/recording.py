@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import jax
 import numpy as np
 
 from starlings.errors import check_count
@@ -44,6 +45,9 @@ class Record(NamedTuple):
     """(draw, chain, agent, dim), in unconstrained coordinates."""
     residual: Any
     """(draw, chain, agent): the largest residual of the proximal steps since the last draw."""
+    broadcasts: Any = None
+    """(draw, chain, agent): `Sampler.broadcasts` when the draw is made; None where it is not
+    counted."""
 
 
 def disagreement(positions: np.ndarray) -> np.ndarray:
@@ -89,7 +93,7 @@ class Recording:
 
     def add(self, record: Record, count: int) -> None:
         """Add the first `count` draws of a chunk."""
-        self.parts.append(Record(*(np.array(column[:count]) for column in record)))
+        self.parts.append(jax.tree.map(lambda column: np.array(column[:count]), record))
         if self.store is not None and self._waiting >= self.room:
             self.flush()
 
@@ -106,7 +110,7 @@ class Recording:
         stored = () if self.store is None else self.store.pieces(self.stored)
         for piece in itertools.chain(stored, self.parts):
             if left > 0:
-                yield Record(*(column[:left] for column in piece))
+                yield _part(piece, 0, left)
             left -= len(piece.position)
 
     def slabs(self, size: int) -> Iterator[Record]:
@@ -116,7 +120,7 @@ class Recording:
             begin, length = 0, len(piece.position)
             while begin < length:
                 end = min(begin + missing, length)
-                waiting.append(Record(*(column[begin:end] for column in piece)))
+                waiting.append(_part(piece, begin, end))
                 begin, missing = end, missing - (end - begin)
                 if missing == 0:
                     yield _joined(waiting, size)
@@ -127,6 +131,15 @@ class Recording:
     def joined(self) -> Record:
         """All draws so far, in memory."""
         return _joined(self.pieces(), self.count)
+
+    def last_broadcasts(self) -> np.ndarray | None:
+        """`Record.broadcasts` of the last draw, (chain, agent); None where it is not counted."""
+        last = None
+        for piece in self.pieces():
+            if piece.broadcasts is None:
+                return None
+            last = piece.broadcasts[-1]
+        return last
 
     def thinned(self, most: int) -> np.ndarray:
         """Evenly spaced positions (draw, chain, agent, dim), at most `most` of all chains."""
@@ -153,14 +166,19 @@ class Recording:
         return sum(len(part.position) for part in self.parts)
 
 
+def _part(record: Record, begin: int, end: int) -> Record:
+    """The draws from `begin` to `end`, which is left out."""
+    return jax.tree.map(lambda column: column[begin:end], record)
+
+
 def _joined(pieces: Iterable[Record], count: int) -> Record:
     """Pieces with `count` draws in all as one record."""
     whole, place = None, 0
     for piece in pieces:
         if whole is None:
-            whole = Record(*(np.empty((count, *c.shape[1:]), c.dtype) for c in piece))
+            whole = jax.tree.map(lambda c: np.empty((count, *c.shape[1:]), c.dtype), piece)
         length = len(piece.position)
-        for target, column in zip(whole, piece, strict=True):
+        for target, column in zip(*map(jax.tree.leaves, (whole, piece)), strict=True):
             target[place : place + length] = column
         place += length
     if whole is None:

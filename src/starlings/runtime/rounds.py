@@ -93,6 +93,11 @@ def draws_of(
     return every_chain(states, *keys, *_noise_by_agent(drawn, keys))
 
 
+def broadcasts_of(sampler: Sampler, states: Any, axis: int = 0) -> jax.Array | None:
+    """How often agents have sent their messages, (chain, agent); None if that is not counted."""
+    return jax.vmap(jax.vmap(sampler.broadcasts), in_axes=axis)(states)
+
+
 def noise_ahead(sampler: Sampler, index: Any, keys: Any, like: Any) -> Drawn:
     """The noise of a whole round: shared, (dim, chain), and private, (dim, agent x chain).
 

@@ -65,6 +65,8 @@ class Posted(NamedTuple):
     sent: Any
     """What it sent in the last rounds, (rounds, slots or 1, floats), the newest first; None where
     nothing is late."""
+    rounds_awake: Any = None
+    """The number of rounds in which it was awake, and sent something; None where nobody sleeps."""
 
     @property
     def position(self) -> Any:
@@ -90,6 +92,8 @@ class OnLinks(Sampler):
     """The largest number of neighbours."""
     longest: int = choice()
     """The largest delay."""
+    some_asleep: bool = choice()
+    """Whether any agent sleeps."""
 
     @classmethod
     def of(cls, sampler: Sampler, network: Network) -> Sampler:
@@ -97,8 +101,10 @@ class OnLinks(Sampler):
         if not sampler.reads_each:
             return sampler
         check_links(network, sampler)
-        longest = 0 if network.faults is None else network.faults.longest_delay
-        return cls(sampler, int(network.degrees.max()), longest)
+        slots, faults = int(network.degrees.max()), network.faults
+        if faults is None:
+            return cls(sampler, slots, 0, False)
+        return cls(sampler, slots, faults.longest_delay, bool(np.max(faults.asleep) > 0))
 
     @property
     def noises(self) -> tuple[str, ...]:
@@ -112,10 +118,11 @@ class OnLinks(Sampler):
     def init(self, agent: Agent, position: jax.Array, round: Round) -> Posted:
         """The sampler's state, and nothing on its way."""
         state = self.sampler.init(self._with_slots(agent), position, round)
+        awake = jnp.zeros((), jnp.int32) if self.some_asleep else None
         if not self.longest:
-            return Posted(state, None)
+            return Posted(state, None, awake)
         now = self._message_now(state)
-        return Posted(state, jnp.zeros((self.longest, *now.shape), now.dtype))
+        return Posted(state, jnp.zeros((self.longest, *now.shape), now.dtype), awake)
 
     def message(self, posted: Posted) -> jax.Array:
         """The messages of this round and of the last ones, (round, slots or 1, floats)."""
@@ -128,15 +135,22 @@ class OnLinks(Sampler):
         """A round of the sampler, if the agent is awake."""
         inbox, is_awake = delivered
         state, info = self.sampler.step(self._with_slots(agent), posted.state, inbox, round)
+        rounds_awake = posted.rounds_awake
         if is_awake is not None:
             both = (state, posted.state)
             state = jax.tree.map(lambda new, old: jnp.where(is_awake, new, old), *both)
+            rounds_awake = rounds_awake + is_awake
         sent = None if posted.sent is None else self.message(posted)[:-1]
-        return Posted(state, sent), info
+        return Posted(state, sent, rounds_awake), info
 
     def draw(self, agent: Agent, posted: Posted, upcoming: Round) -> jax.Array:
         """What the sampler records."""
         return self.sampler.draw(self._with_slots(agent), posted.state, upcoming)
+
+    def broadcasts(self, posted: Posted) -> jax.Array | None:
+        """What the sampler has counted, or else the rounds in which the agent was awake."""
+        counted = self.sampler.broadcasts(posted.state)
+        return posted.rounds_awake if counted is None else counted
 
     def _message_now(self, state: Any) -> jax.Array:
         """The message of a state, with an axis of slots, of length 1 if it is for all."""

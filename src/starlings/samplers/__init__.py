@@ -18,6 +18,7 @@ from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
+from starlings.samplers.event_dula import EventDULA
 from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.gibbs import NetworkGibbs
 from starlings.samplers.hub import HubSampler, HubState
@@ -40,6 +41,7 @@ __all__ = [
     "Card",
     "DIGing",
     "Decay",
+    "EventDULA",
     "HubSampler",
     "HubState",
     "Info",

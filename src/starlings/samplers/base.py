@@ -66,8 +66,11 @@ class Card:
     """What published code for it does instead of its equations; empty if nothing is known."""
 
     masked_as: str | None = None
-    """What it reads of its inbox, if that can be masked: "sum" or "mix". None if it reads more of
-    its neighbours, so that neighbours learn more than totals."""
+    """What it reads of its inbox, if that can be masked: "sum" or "mix". None if messages cannot be
+    masked."""
+
+    not_masked: str = "it reads more of its neighbours than a sum"
+    """Why messages cannot be masked, where `masked_as` is None."""
 
     def floats(self, dim: int) -> int:
         """Numbers in one message about `dim` parameters."""
@@ -187,16 +190,35 @@ class Sampler(abc.ABC):
     def messages_until(self, rounds: np.ndarray, network: Network) -> np.ndarray:
         """Messages that every agent has sent until these rounds, (round, agent).
 
-        By default every agent sends one to each neighbour in every round.
+        By default every agent sends one to each neighbour in every round. For samplers that count
+        their `broadcasts` it is the most that they can send.
         """
         return np.multiply.outer(rounds, network.degrees)
 
-    def gradients_per_round(self, problem: Problem) -> float:
-        """How often an agent goes through its rows in one round, on average; 1 by default.
+    def broadcasts(self, state: Any) -> Int[Array, ""] | None:
+        """How often an agent has sent its message to all neighbours in the rounds so far.
 
-        Gradients of minibatches count by their share of the rows, and a proximal step counts once.
+        None (the default) where that follows from the number of rounds, see `messages_until`. A
+        sampler whose agents may be silent returns a number of its state: 1 after the first round,
+        and 1 more after each round whose message was sent. Every other message has to be equal to
+        the one before, since that is what neighbours go on with.
+        """
+        return None
+
+    def gradients_per_round(self, problem: Problem) -> float:
+        """How often an agent goes through its rows in one round, on average over many rounds.
+
+        1 by default. Gradients of minibatches count by their share of the rows. A proximal step
+        counts once, and so do a Hessian, a product with it, and a value of the potential.
         """
         return 1.0
+
+    def gradients_until(self, rounds: np.ndarray, problem: Problem) -> np.ndarray:
+        """How often an agent has gone through its rows until these rounds, (round,).
+
+        It is to be written where rounds differ in that for good; see `gradients_per_round`.
+        """
+        return rounds * self.gradients_per_round(problem)
 
     def placed(self, agents: Agent, network: Network) -> Agent:
         """All local agents, stacked, with what this sampler has to know of the network.

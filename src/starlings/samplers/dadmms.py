@@ -40,7 +40,7 @@ import jax.numpy as jnp
 
 from starlings.errors import check_choice, check_positive
 from starlings.network import Inbox
-from starlings.problem.agent import Agent
+from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
@@ -89,6 +89,9 @@ class DADMMS(Sampler):
         "private: agents too wide; paper: wrong variance unless rho = degree/2",
         reference="Tzikas, Romao, Pilanci, Abate, Kochenderfer 2024",
         masked_as="sum",
+        public_code="the proximal step of agent i reads agents 0 to d_i - 1 in place of its "
+        "neighbours; agents are moved one after the other, also those of its D-SGLD, D-SGHMC and "
+        "D-ULA",
     )
 
     def __post_init__(self) -> None:
@@ -106,6 +109,10 @@ class DADMMS(Sampler):
         """Private noise for eqs. (3) and (4), shared for (5) and (8), and both for (7)."""
         laws = {"paper": ("private",), "private": ("private",), "curvature": ("shared", "private")}
         return laws.get(self.noise, ("shared",))
+
+    def gradients_per_round(self, problem: Problem) -> float:
+        """A proximal step, and the Hessian of eqs. (7) and (8) where it is needed."""
+        return 2.0 if "curvature" in self.noise and not problem.is_quadratic else 1.0
 
     @classmethod
     def tuned(cls, unit: UnitPosterior, **choices: Any) -> DADMMS:

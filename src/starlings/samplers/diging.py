@@ -46,7 +46,8 @@ class DIGing(LangevinSampler):
     """Gossip on positions and on gradients, then a Langevin step.
 
     Args:
-        step_size: eta; the limit of stability is below that of `DSGLD`, and depends on the graph.
+        step_size: eta; stable below (1 + lambda_min(W))^2 / 2L for potentials of equal curvature L,
+            where `DSGLD` is stable below (1 + lambda_min(W)) / L.
         noise: "private" (as published) or "coherent".
         batch_size: rows of a minibatch, drawn with replacement; all rows if None.
     """

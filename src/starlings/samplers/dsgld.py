@@ -47,6 +47,7 @@ class DSGLD(LangevinSampler):
         floats_per_parameter=1,
         bias="first order in the step: agents pulled to their own modes, over-dispersed",
         reference="Gurbuzbalaban, Gao, Hu, Zhu 2021",
+        public_code="agents are moved one after the other, and some read new positions of others",
         masked_as="mix",
     )
 

@@ -55,9 +55,40 @@ class Decay:
         return float(self.at(0))
 
 
+def at_round(step: Any, k: Any) -> Any:
+    """A step, or anything else that may be a number or a `Decay`, in round k, counted from 0."""
+    return step.at(k) if isinstance(step, Decay) else step
+
+
+class ConsensusLangevin(LangevinSampler):
+    """A sampler with the step (1), and the fields `step_size` and `consensus_step`."""
+
+    step_size: Any
+    consensus_step: Any
+
+    def check_steps(self) -> None:
+        """Check both steps, which are numbers or `Decay`."""
+        for name in ("step_size", "consensus_step"):
+            value = getattr(self, name)
+            if not isinstance(value, Decay):
+                check_positive(**{name: value})
+
+    def moved(self, agent: Agent, x: jax.Array, disagreement: jax.Array, round: Round) -> jax.Array:
+        """x_i' of eq. (1), with `disagreement` in the place of d_i x_i - sum_j x_j."""
+        n = agent.num_agents
+        alpha, zeta = self.steps_at(round.index - 1)
+        slope = gradient(agent, x, round, self.batch_size)
+        kick = jnp.sqrt(2 * alpha * n) * self.unit_noise(agent, round, x)
+        return x - zeta * disagreement - alpha * n * slope + kick  # (1)
+
+    def steps_at(self, k: Any) -> tuple[Any, Any]:
+        """The steps alpha_k and zeta_k, eq. (2)."""
+        return at_round(self.step_size, k), at_round(self.consensus_step, k)
+
+
 @pytree
 @dataclass(frozen=True)
-class DULA(LangevinSampler):
+class DULA(ConsensusLangevin):
     """Consensus steps and gradient steps, each with its own schedule.
 
     Args:
@@ -79,13 +110,12 @@ class DULA(LangevinSampler):
         bias="first order in the step, gone only as the step decays to zero",
         reference="Parayil, Bai, George, Gurram 2020",
         masked_as="sum",
+        public_code="in the code for decentralised MAHMC, noise of variance 1 where N is needed: "
+        "the average has an N-th of the variance",
     )
 
     def __post_init__(self) -> None:
-        for name in ("step_size", "consensus_step"):
-            value = getattr(self, name)
-            if not isinstance(value, Decay):
-                check_positive(**{name: value})
+        self.check_steps()
         self.check_choices()
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
@@ -96,18 +126,6 @@ class DULA(LangevinSampler):
         self, agent: Agent, state: PositionState, inbox: Inbox, round: Round
     ) -> tuple[PositionState, Info]:
         """One round of eq. (1)."""
-        x, n = state.position, agent.num_agents
-        alpha, zeta = self.steps_at(round.index - 1)
-        slope = gradient(agent, x, round, self.batch_size)
+        x = state.position
         disagreement = agent.degree * x - inbox.sum
-        kick = jnp.sqrt(2 * alpha * n) * self.unit_noise(agent, round, x)
-        position = x - zeta * disagreement - alpha * n * slope + kick  # (1)
-        return PositionState(position), no_info(x)
-
-    def steps_at(self, k: Any) -> tuple[Any, Any]:
-        """The steps alpha_k and zeta_k, eq. (2)."""
-        alpha, zeta = self.step_size, self.consensus_step
-        return (
-            alpha.at(k) if isinstance(alpha, Decay) else alpha,
-            zeta.at(k) if isinstance(zeta, Decay) else zeta,
-        )
+        return PositionState(self.moved(agent, x, disagreement, round)), no_info(x)

@@ -52,7 +52,9 @@ class GEXTRA(LangevinSampler):
     """Gossip, a Langevin step, and a memory of what gossip has changed.
 
     Args:
-        step_size: eta; stable below 2 lambda_min(V) / L for potentials with curvature up to L.
+        step_size: eta; stable below 2 lambda_min(V) / L for potentials with curvature up to L. With
+            h = 1/2 that is the limit of `DSGLD`. Potentials of equal curvature L allow more:
+            (1 + lambda_min(W) + h (1 - lambda_min(W)) / 2) / L.
         memory: h in (0, 1/2]; 1/2 is EXTRA. Smaller values scatter the agents less, and take longer
             to cancel the pull of an agent's own data.
         noise: "private" (as published) or "coherent".

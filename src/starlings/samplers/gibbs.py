@@ -91,6 +91,10 @@ class NetworkGibbs(Sampler):
                 f"Gibbs over networks ties agents to neighbours, and {alone!r} has none: add links."
             )
 
+    def gradients_per_round(self, problem: Problem) -> float:
+        """The search for the mode; for (4) and (5) also a Hessian, and the potential 4 times."""
+        return 1.0 if problem.is_quadratic else 6.0
+
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
         """Start at `position`."""
         return PositionState(position)

@@ -35,7 +35,7 @@ import jax.numpy as jnp
 
 from starlings.errors import check_choice, check_count, check_positive
 from starlings.network import Inbox
-from starlings.problem import Agent
+from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler, no_info
@@ -112,6 +112,10 @@ class MAHMC(Sampler):
     def cycle(self) -> int:
         """Rounds from one draw to the next."""
         return self.tracking_rounds + self.consensus_rounds
+
+    def gradients_per_round(self, problem: Problem) -> float:
+        """A gradient and a product with the Hessian in every cycle."""
+        return 2 / self.cycle
 
     @property
     def drift(self) -> Any:

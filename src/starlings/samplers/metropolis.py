@@ -153,6 +153,10 @@ class Metropolis(Sampler):
         """Rounds for each candidate."""
         return self.protocol.cycle
 
+    def gradients_per_round(self, problem: Problem) -> float:
+        """One value of the potential, at the candidate of every cycle; no gradient."""
+        return 1 / self.cycle
+
     @property
     def protocol(self) -> Agreement:
         """The protocol by which the agents decide."""

@@ -34,6 +34,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from starlings.errors import check_choice, check_count
 from starlings.network import Inbox, Network
@@ -126,6 +127,14 @@ class PeerLearning(Sampler):
     def floats(self, dim: int) -> int:
         """Numbers in one message about `dim` parameters."""
         return 2 * dim if self.family == "mean-field" else self.card.floats(dim)
+
+    def gradients_per_round(self, problem: Problem) -> float:
+        """None in the long run; see `gradients_until`."""
+        return 0.0
+
+    def gradients_until(self, rounds: np.ndarray, problem: Problem) -> np.ndarray:
+        """A search for a mode, and the Hessian there, in each of the first T rounds."""
+        return 2.0 * np.minimum(rounds, self.updates)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PeerLearningState:
         """Start without a belief; `position` is where the first mode is searched for."""

@@ -175,13 +175,33 @@ def _attributes(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
 
 def _account(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
     """What the run has cost, tuning and examination included, and what has left the sites."""
-    made = run.recording.count
+    made, network = run.recording.count, run.network
     rounds = 0 if made == 0 else int(run.schedule.round_of(made - 1))
-    _, sizes = run.traffic.until(np.arange(max(made, 1))[-1:])
-    own = Ledger(rounds)
-    own.note(MESSAGES, run.chains * rounds * setup.sampler.floats(setup.problem.dim))
+    counted, everybody = _broadcasts(run), np.arange(network.size)
+    _, sizes = run.traffic.until(np.arange(max(made, 1))[-1:], everybody, counted)
+    sizes = np.broadcast_to(sizes, (1, run.chains, network.size))
+    own, floats = Ledger(rounds), setup.sampler.floats(setup.problem.dim)
+    each = np.array([run.chains * rounds]) if counted is None else counted.sum(axis=(0, 1))
+    own.note(MESSAGES, floats * int(each.max()))
     tuned = None if setup.tuning is None else setup.tuning.sent
     ledger = account.total(run, *(part for part in (tuned, own, stein) if part is not None))
     is_shared = setup.sampler.common_start  # the draws are the same at all agents
     account.note_result(ledger, run, own_draws=not is_shared, found=run.attributes)
-    return account.attributes(ledger, run, run.chains * int(sizes.sum()))
+    found = account.attributes(ledger, run, int(sizes.sum()))
+    if counted is not None:
+        of_sites = dict(zip(network.names, (floats * each).tolist(), strict=True))
+        found["disclosed_each"] = {MESSAGES: of_sites}
+    return found
+
+
+def _broadcasts(run: Run) -> np.ndarray | None:
+    """How often all agents of the network have sent their messages, (1, chain, agent).
+
+    None where it is not counted. All processes call this together.
+    """
+    own = run.recording.last_broadcasts()
+    if own is None:
+        return None
+    everybody = np.zeros((1, run.chains, run.network.size), int)
+    everybody[0][:, run.network.local] = own
+    return run.network.communicator.sum(everybody)

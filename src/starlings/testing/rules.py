@@ -30,6 +30,8 @@ Rule = Callable[[Trial, Sampler], str | None]
 """Raises a `ContractError` if a sampler breaks it; returns None, or why it could not be tried."""
 NOISES = ("private", "shared")
 """The kinds of noise that `Sampler.noises` can name; see `Round` for how a step gets them."""
+COUNTED_ROUNDS = 6
+"""Rounds in which messages and their counts are compared."""
 COMPILED_ROUNDING, COMPILED_ROUNDING_AT_ZERO = 1e-12, 1e-13
 """Largest difference, relative and absolute, between compiled and eager float64 numbers."""
 
@@ -173,6 +175,37 @@ def message_has_the_size_on_the_card(trial: Trial, sampler: Sampler) -> None:
         is_right,
         f"`message` must be {shape} of float64, as the card says, got {_described(message)}.",
     )
+
+
+def messages_that_are_not_counted_repeat_the_last_one(trial: Trial, sampler: Sampler) -> None:
+    """Where `broadcasts` counts, it counts the first message, and all that differ from the last."""
+    with jax.enable_x64(True):
+        agents, keys = trial.agents(sampler), trial.keys()
+        states = first_states(sampler, agents, trial.positions(sampler)[0], keys)
+        message, count = _sent(sampler, states)
+        if count is None:
+            return
+        require(sampler.card.masked_as is None, "silence cannot be masked: set `masked_as=None`.")
+        is_count = jnp.issubdtype(count.dtype, jnp.integer) and not count.any()
+        require(is_count, f"`broadcasts` must be a whole number, 0 in round 0, got {count}.")
+        last = np.full_like(message, np.nan)  # before the first round nothing was sent
+        for index in range(1, COUNTED_ROUNDS + 1):
+            states = _next(trial, sampler, agents, states, index, keys)
+            new, now = _sent(sampler, states)
+            rises = now - count
+            require(np.isin(rises, (0, 1)).all(), f"`broadcasts` rises by {rises} in a round.")
+            differs = np.any(message != last, axis=1)
+            require(
+                not np.any(differs & (rises == 0)),
+                f"the message of round {index} differs from the last one, and `broadcasts` does "
+                "not count it: repeat the last message where an agent is silent.",
+            )
+            last, message, count = message, new, now
+
+
+def _sent(sampler: Sampler, states: Any) -> tuple[Any, Any]:
+    """The messages of all agents, and how often they were sent."""
+    return jax.vmap(sampler.message)(states), jax.vmap(sampler.broadcasts)(states)
 
 
 def compiled_rounds_can_be_replayed_eagerly_from_any_round(trial: Trial, sampler: Sampler) -> None:

@@ -17,6 +17,7 @@ RULES: tuple[Rule, ...] = (
     rules.is_a_frozen_dataclass_with_a_card,
     rules.check_refuses_with_a_value_error,
     rules.message_has_the_size_on_the_card,
+    rules.messages_that_are_not_counted_repeat_the_last_one,
     rules.shapes_and_dtypes_survive_a_round,
     rules.class_attributes_agree_with_the_step,
     rules.compiled_rounds_can_be_replayed_eagerly_from_any_round,

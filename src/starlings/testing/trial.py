@@ -114,6 +114,14 @@ def first_states(sampler: Sampler, agents: Agent, positions: Any, keys: Keys) ->
     return jax.vmap(one)(agents, jnp.asarray(positions), keys.agents)
 
 
+def may_be_silent(trial: Trial, sampler: Sampler) -> bool:
+    """Whether agents may leave out messages, see `Sampler.broadcasts`."""
+    with jax.enable_x64(True):
+        agents = trial.agents(sampler)
+        states = first_states(sampler, agents, trial.positions(sampler)[0], trial.keys())
+        return jax.vmap(sampler.broadcasts)(states) is not None
+
+
 def one_round(
     sampler: Sampler, trial: Trial, agents: Agent, states: Any, index: Any, keys: Keys
 ) -> tuple[Any, Info]:

@@ -39,6 +39,8 @@ Peer-to-peer learning, with beliefs of precision P_i and mean m_i, and nothing b
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.linalg
 
@@ -54,6 +56,7 @@ from starlings.samplers import (
     MAHMC,
     AsyncDADMMS,
     DIGing,
+    EventDULA,
     MidpointADMMS,
     NetworkGibbs,
     PeerLearning,
@@ -177,7 +180,7 @@ def _dsghmc_law(s: Stacked, sampler: DSGHMC) -> Law:
 
 
 @register_law(DULA)
-def _dula_law(s: Stacked, sampler: DULA) -> Law:
+def _dula_law(s: Stacked, sampler: DULA | EventDULA) -> Law:
     """Eq. (5), with step sizes that may change from round to round."""
     size = s.shape[0]
     L, eye, noise = s.lift(s.laplacian), np.eye(len(s.b)), _unit_noise(s, sampler)
@@ -192,6 +195,19 @@ def _dula_law(s: Stacked, sampler: DULA) -> Law:
 
     varies = steps(1) != steps(2)
     return Law(s.shape, recursion, varies=varies, mean_only=_minibatches(sampler))
+
+
+@register_law(EventDULA)
+def _event_dula_law(s: Stacked, sampler: EventDULA) -> Law:
+    """Eq. (5), which holds without a threshold, and is as stable with one of bounded size."""
+    plain = _dula_law(s, sampler)
+    if float(sampler.threshold) == 0:
+        return plain
+    reason = (
+        "no exact law is known for event-triggered D-ULA with a threshold, whose silences are not "
+        "linear; threshold=0 has that of D-ULA."
+    )
+    return replace(plain, mean_only=reason)
 
 
 @register_law(DEPSGLD)

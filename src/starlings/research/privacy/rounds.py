@@ -20,7 +20,8 @@ for the gradient at x_i itself,
                m_i = h sum over earlier rounds of (sum_j W_ij x_j - x_i)
     DIGing     grad = y_i at the start, then grad' = grad + y_i' - sum_j W_ij y_j           (6)
 
-DE-PSGLD is (2) with the pull of the support, which is known, taken off.
+DE-PSGLD is (2) with the pull of the support, which is known, taken off. Event-triggered D-ULA is
+(4) for two rounds in a row in which the site has sent its position.
 
 Gibbs over networks is (1) without duals; its private noise is taken for zero, since what the step
 makes of it depends on the rows.
@@ -57,6 +58,7 @@ from starlings.samplers import (
     GEXTRA,
     MAHMC,
     DIGing,
+    EventDULA,
     MidpointADMMS,
     NetworkGibbs,
     PeerLearning,
@@ -178,6 +180,8 @@ def slopes(sampler: Any, heard: Heard, known: Known, noise: Any) -> Slopes:
         return of_proximal_steps(sampler.rho, known.degree, position, midpoint, noise)
     if isinstance(sampler, DSGHMC):
         return _of_sghmc(sampler, heard, noise)
+    if isinstance(sampler, EventDULA):
+        return _of_event_ula(sampler, heard, known, noise)
     if isinstance(sampler, DULA):
         return _of_ula(sampler, heard, known, noise)
     if isinstance(sampler, GEXTRA):
@@ -235,7 +239,7 @@ def _of_sghmc(sampler: DSGHMC, heard: Heard, noise: Any) -> Slopes:
     )
 
 
-def _of_ula(sampler: DULA, heard: Heard, known: Known, noise: Any) -> Slopes:
+def _of_ula(sampler: DULA | EventDULA, heard: Heard, known: Known, noise: Any) -> Slopes:
     x, n = heard.own[:-1], known.num_agents
     alpha, zeta = (
         np.broadcast_to(step, len(x))[:, None] for step in sampler.steps_at(np.arange(len(x)))
@@ -243,6 +247,13 @@ def _of_ula(sampler: DULA, heard: Heard, known: Known, noise: Any) -> Slopes:
     apart = known.degree * x - heard.received[:-1]
     kick = np.sqrt(2 * alpha * n) * noise
     return Slopes(x, (x - zeta * apart + kick - heard.own[1:]) / (alpha * n))  # (4)
+
+
+def _of_event_ula(sampler: EventDULA, heard: Heard, known: Known, noise: Any) -> Slopes:
+    """Eq. (4) where x_i and x_i' were sent: elsewhere a message is that of the round before."""
+    is_sent = np.append(True, np.any(heard.own[1:] != heard.own[:-1], axis=1))
+    found, both = _of_ula(sampler, heard, known, noise), is_sent[:-1] & is_sent[1:]
+    return Slopes(found.points[both], found.gradients[both])
 
 
 def _of_depsgld(sampler: DEPSGLD, heard: Heard, known: Known, noise: Any) -> Slopes:

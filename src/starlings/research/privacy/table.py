@@ -24,6 +24,7 @@ from starlings.samplers import (
     GEXTRA,
     MAHMC,
     DIGing,
+    EventDULA,
     MidpointADMMS,
     NetworkGibbs,
     PeerLearning,
@@ -88,6 +89,9 @@ def _on_samplers() -> Iterable[Attack]:
     yield positions("D-SGLD", DSGLD(0.01))
     yield positions("D-SGHMC", DSGHMC(0.05, 1.0))
     yield positions("D-ULA", DULA(0.005, 0.2))
+    run = partial(on_rounds.of_positions, EventDULA(0.005, 0.2, threshold=0.5), ROWS)
+    has = "positions of some rounds; noise from the seed"
+    yield Attack(part, "Event-triggered D-ULA", has, "gradients, rows", run)
     yield positions("Generalized EXTRA-SGLD", GEXTRA(0.01))
     yield positions("DIGing-SGLD", DIGing(0.01))
     yield positions("DE-PSGLD", DEPSGLD(0.01, Ball(1.0), smoothing=0.1))

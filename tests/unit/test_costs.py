@@ -1,0 +1,71 @@
+"""How often agents of every sampler go through their rows, and how many messages they send."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import starlings as st
+from starlings.samplers.names import BUILT_IN
+from tests.problems import irregular_graph, logistic_rows, unequal_linear_problem
+
+BALL = st.Ball(1.0)
+COSTS = [  # a sampler, and its passes through the rows in a round: quadratic potentials, and others
+    (st.DADMMS(1.0), 1, 1),
+    (st.DADMMS(1.0, noise="curvature", output="iterate"), 1, 2),
+    (st.DADMMS(1.0, noise="coherent-curvature", output="iterate"), 1, 2),
+    (st.CADMM(1.0), 1, 1),
+    (st.MidpointADMMS(1.0), 1, 1),
+    (st.AsyncDADMMS(1.0), 1, 1),
+    (st.DSGLD(0.1), 1, 1),
+    (st.DSGHMC(0.1, 1.0), 1, 1),
+    (st.DULA(0.1, 0.1), 1, 1),
+    (st.EventDULA(0.1, 0.1, threshold=0.1), 1, 1),
+    (st.GEXTRA(0.1), 1, 1),
+    (st.DIGing(0.1), 1, 1),
+    (st.DEPSGLD(0.1, BALL, 0.1), 1, 1),
+    (st.DPSGLD(0.1, 1.0, 1.0), 1, 1),
+    (st.MAHMC(0.1), 1, 1),  # a gradient and a product with the Hessian in two rounds
+    (st.MAHMC(0.1, tracking_rounds=2, consensus_rounds=3), 0.4, 0.4),
+    (st.NetworkGibbs(1.0), 1, 6),
+    (st.PeerLearning(updates=3), 0, 0),  # in the long run
+    (st.Metropolis(0.5, flood_rounds=3), 1 / 3, 1 / 3),
+    (st.Metropolis(0.5, flood_rounds=3, decision="sum"), 1 / 6, 1 / 6),
+]
+
+
+def logistic_problem():
+    return st.models.logistic_regression(*logistic_rows())
+
+
+@pytest.mark.parametrize(("sampler", "quadratic", "curved"), COSTS, ids=str)
+def test_passes_through_the_rows(sampler, quadratic, curved):
+    for problem, wanted in ((unequal_linear_problem(), quadratic), (logistic_problem(), curved)):
+        assert sampler.gradients_per_round(problem) == pytest.approx(wanted, rel=1e-15)
+
+
+def test_every_sampler_of_the_library_says_what_it_costs():
+    assert {type(sampler) for sampler, *_ in COSTS} == set(BUILT_IN.values())
+
+
+@pytest.mark.parametrize("sampler", [sampler for sampler, *_ in COSTS], ids=str)
+def test_passes_add_up_over_the_rounds(sampler):
+    problem, rounds = logistic_problem(), np.array([0, 1, 3, 60])
+    found = sampler.gradients_until(rounds, problem)
+    if isinstance(sampler, st.PeerLearning):  # a search and a Hessian, as long as there are data
+        assert found.tolist() == [0, 2, 6, 6]
+    else:
+        np.testing.assert_array_equal(found, rounds * sampler.gradients_per_round(problem))
+
+
+def test_minibatches_count_by_their_share():
+    problem = unequal_linear_problem()  # 73 rows at 6 sites
+    found = st.GEXTRA(0.1, batch_size=2).gradients_per_round(problem)
+    assert found == pytest.approx(2 * 6 / 73, rel=1e-15)
+
+
+@pytest.mark.parametrize("sampler", [sampler for sampler, *_ in COSTS], ids=str)
+def test_all_agents_send_to_all_neighbours_in_every_round_at_most(sampler):
+    network = st.Network(irregular_graph())
+    found = sampler.messages_until(np.array([0, 1, 7]), network)
+    np.testing.assert_array_equal(found, np.outer([0, 1, 7], [4, 2, 2, 2, 3, 1]))
