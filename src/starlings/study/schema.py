@@ -23,7 +23,7 @@ MODELS = {f"{name}_regression": getattr(models, f"{name}_regression") for name i
 """The values of `kind` in [model]."""
 HUB = "hub"
 """The value of `graph` with a coordinator, see `starlings.with_hub`."""
-GRAPHS = {HUB: Network.star, **{name: getattr(Network, name) for name in _GRAPHS}}
+GRAPHS = {**{name: getattr(Network, name) for name in _GRAPHS}, HUB: Network.star}
 """The values of `graph` in [network]."""
 
 FROM_THE_STUDY = ("X", "y", "sites", "size", "problem", "network", "sampler", "initial")
