@@ -35,7 +35,7 @@ SETTINGS = {
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
     "fa-ld": {"step_size": 0.001, "local_steps": 3, "shared_part": 0.5},
     "fald": {"step_size": 0.005, "averaging": 0.4, "shared_part": 0.5},
-    "vr-fald": {"step_size": 0.005, "averaging": 0.4, "refreshing": 0.3, "shared_part": 0.5},
+    "vr-fald": {"step_size": 0.005, "averaging": 0.8, "refreshing": 0.2, "shared_part": 0.5},
     "elf": {"step_size": 0.005},
 }
 WITH_HUB = {

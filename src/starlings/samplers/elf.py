@@ -75,7 +75,7 @@ class ELF(HubSampler):
         title="ELF",
         exchanged="change of the point, and of a gradient, of which some entries are zero",
         floats_per_parameter=1,
-        bias="first order in the step; with compression more, of the second order",
+        bias="too wide, first order in the step, by more the fewer entries are kept",
         reference="Karagulyan, Richtarik 2025",
     )
 
