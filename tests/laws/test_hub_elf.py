@@ -122,10 +122,9 @@ def test_one_largest_entry_of_five_widens_as_a_simulation_of_the_equations_says(
         return ratio(problem, away.T @ away / len(away)), away.mean(axis=0)
 
     plain, centre = ratio_of(st.ELF(0.01))
-    for form, excess in (("dual", 0.0088), ("primal", 0.0067), ("bidirectional", 0.0)):
+    for form, excess in (("dual", 0.0088), ("primal", 0.0067), ("bidirectional", 0.0122)):
         found, place = ratio_of(st.ELF(0.01, form, keep=1))
-        print(form, found - plain, place - centre)
-        assert found - plain == pytest.approx(excess, abs=0.0015)
+        assert found - plain == pytest.approx(excess, abs=0.001)
         assert np.abs(place - centre).max() < 0.002
 
 

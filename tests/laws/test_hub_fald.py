@@ -98,12 +98,9 @@ def scalar_fa_ld(h, modes, p, eta, count, part):
 
 @pytest.mark.parametrize(("part", "ratio"), [(0.0, "1.42"), (1.0, "1.24")])
 def test_unlike_sites_with_ten_local_steps(part, ratio):
-    """Ratios and a bias of 0.46 sd that are known for K = 10 and eta = 0.1; these sites have them."""
-    p, h, modes = (
-        np.array([0.25, 0.25, 0.5]),
-        np.array([0.6, 2.0, 3.0]),
-        np.array([-1.76, 0.0, 1.76]),
-    )
+    """K = 10 and eta = 0.1 at sites where the bias is 0.46 sd."""
+    p, h = np.array([0.25, 0.25, 0.5]), np.array([0.6, 2.0, 3.0])
+    modes = np.array([-1.76, 0.0, 1.76])
     problem, network = sites(p * h, modes)
     sampler = st.FedAvgLangevin(0.1, 10, part, weights=p)
     bias, found = of_law(problem, network, sampler)

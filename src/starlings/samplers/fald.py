@@ -54,10 +54,11 @@ from starlings.samplers.local_steps import (
 
 POSITIONS, REFERENCE, SLOPES = 0, 1, 2
 """What a site has sent, and then hears the mean of: y_i', y_i before a step, or grad f_i(Y)."""
-REFERENCES = (
-    "Plassier, Moulines, Durmus 2023, with the variance of the shared noise of its algorithms"
+PRINTED = (
+    "in code for neural networks gradients are multiplied by the rows of all b sites, which makes "
+    "the temperature 1/b; eq. (4) of the paper prints sqrt(tau) for sqrt(tau/b)"
 )
-"""Eq. (4) of the paper prints another variance."""
+"""What the paper and its code do instead, also for VR-FALD*."""
 
 
 @pytree
@@ -84,7 +85,8 @@ class FALD(HubSampler):
         exchanged="position y_i after local steps; their mean",
         floats_per_parameter=1,
         bias="first order in the step: means where sites differ, and variances",
-        reference=REFERENCES,
+        reference="Plassier, Moulines, Durmus 2023",
+        public_code=PRINTED,
     )
 
     def __post_init__(self) -> None:
@@ -157,7 +159,8 @@ class VRFALD(HubSampler):
         floats_per_parameter=1,
         floats_besides=1,
         bias="first order in the step in variances; none in means of Gaussians",
-        reference=REFERENCES,
+        reference="Plassier, Moulines, Durmus 2023",
+        public_code=PRINTED,
     )
 
     def __post_init__(self) -> None:
@@ -169,8 +172,16 @@ class VRFALD(HubSampler):
 
     def memory(self, agent: Agent, position: jax.Array, round: Round) -> Reference:
         """Nothing yet; what is heard first is the reference."""
-        nothing, number = jnp.zeros_like(position), jnp.int32(REFERENCE)
-        return Reference(*[nothing] * 5, number, jnp.zeros((), bool))
+        nothing = jnp.zeros_like(position)
+        return Reference(
+            current=nothing,
+            before=nothing,
+            point=nothing,
+            slope=nothing,
+            mean_slope=nothing,
+            sent=jnp.int32(REFERENCE),
+            refreshes=jnp.zeros((), bool),
+        )
 
     def at_site(self, agent: Agent, state: HubState, heard: jax.Array, round: Round) -> HubState:
         """Take in the mean that was heard; go on, unless another one is needed before."""

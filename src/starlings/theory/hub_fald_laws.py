@@ -39,7 +39,7 @@ OF_PARTICIPANTS = (
 class Walks(NamedTuple):
     """The numbers of eqs. (1) and (2), those of the sites in their order."""
 
-    count: int
+    length: int
     """K."""
     weights: np.ndarray
     """p_c."""
@@ -84,7 +84,7 @@ def _law(s: Stacked, walks: Walks, mean_only: str | None) -> Law:
     H = s.H.reshape(size, dim, size, dim)[sites, :, sites]
     A = np.eye(dim) - walks.steps[:, None, None] * H
     p, b = walks.weights[:, None, None], walks.steps[:, None] * s.b.reshape(s.shape)[sites]
-    powers = [p * np.linalg.matrix_power(A, k) for k in range(walks.count + 1)]
+    powers = [p * np.linalg.matrix_power(A, k) for k in range(walks.length + 1)]
     offset = sum((np.einsum("cij,cj->i", power, b) for power in powers[:-1]), np.zeros(dim))
     shared = [walks.shared * power.sum(axis=0) for power in powers[:-1]]
     private = [
