@@ -171,6 +171,18 @@ class TestWithHubAtLength(SamplerContract):
 
 
 @pytest.mark.slow
+class TestLawsWithLocalSteps(SamplerContract):
+    """Settings with a law, and long steps."""
+
+    samplers = (
+        st.FedAvgLangevin(0.2, 3, 0.4, weights=[1.0, 40.0, 3.0, 7.0, 20.0, 2.0]),
+        st.FALD(1.5, averaging=1.0, shared_part=0.4),
+        st.ELF(0.3, "primal"),
+    )
+    rules = (runs.draws_have_the_registered_law,)
+
+
+@pytest.mark.slow
 class TestExample(SamplerContract):
     """The rules that compile the most, on the problems that anybody's sampler is tried on."""
 
