@@ -12,7 +12,7 @@ The public names, each loaded when it is first used, so that `import starlings` 
     supports              `Box`, `Ball`, `Simplex`, `Support`
     to tune by hand       `tune`, `Tuning`
     to go on without      `without` (absent sites)
-    with a coordinator    `with_hub`
+    with a coordinator    `with_hub`, `FedAvgLangevin`, `FALD`, `VRFALD`, `ELF`
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
                           `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `testing`,

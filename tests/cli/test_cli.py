@@ -232,6 +232,12 @@ FIELD = {
     'name = "peer-learning"\nupdates = 3': st.PeerLearning(updates=3),
     'name = "mahmc"\nstep_size = 0.1\nform = "published"': st.MAHMC(0.1, "published"),
     'name = "gibbs"\nrho = 2.0': st.NetworkGibbs(2.0),
+    'name = "fa-ld"\nstep_size = 0.1\nweights = [1.0, 2.0]': st.FedAvgLangevin(
+        0.1, weights=[1.0, 2.0]
+    ),
+    'name = "fald"\nstep_size = 0.1\naveraging = 0.2': st.FALD(0.1, averaging=0.2),
+    'name = "vr-fald"\nstep_size = 0.1\nrefreshing = 0.2': st.VRFALD(0.1, refreshing=0.2),
+    'name = "elf"\nstep_size = 0.1\nform = "primal"\nkeep = 2': st.ELF(0.1, "primal", 2),
     'name = "depsgld"\nstep_size = 0.1\nsmoothing = 0.1\nsupport = {kind = "box", lower = 0.0}': (
         st.DEPSGLD(0.1, st.Box(lower=0.0), 0.1)
     ),

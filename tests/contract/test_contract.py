@@ -33,7 +33,23 @@ SETTINGS = {
     "midpoint": {"rho": 2.0},
     "async-dadmms": {"rho": 2.0},
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
+    "fa-ld": {"step_size": 0.001, "local_steps": 3, "shared_part": 0.5},
+    "fald": {"step_size": 0.005, "averaging": 0.4, "shared_part": 0.5},
+    "vr-fald": {"step_size": 0.005, "averaging": 0.8, "refreshing": 0.2, "shared_part": 0.5},
+    "elf": {"step_size": 0.005},
 }
+WITH_HUB = {
+    "fa-ld": (
+        {},
+        {"batch_size": 4},
+        {"participants": 2, "weights": [1.0, 2.0, 1.0, 2.0, 3.0, 1.0]},
+        {"participants": 2, "with_replacement": False},
+    ),
+    "fald": ({}, {"batch_size": 4}),
+    "vr-fald": ({}, {"batch_size": 4}),
+    "elf": ({"keep": 1}, {"keep": 2, "form": "bidirectional", "entries": "random"}),
+}
+"""Further settings, by name, of the samplers that need a hub."""
 CHOICES = {
     "noise": ADMM_NOISE_LAWS,
     "output": OUTPUTS,
@@ -63,6 +79,8 @@ QUICK_RULES = (
 def variants():
     """Every sampler with every noise law, output and minibatching that it accepts."""
     for name, cls in BUILT_IN.items():
+        if cls.needs_hub:
+            continue
         fields = inspect.signature(cls).parameters
         options = [{}]
         for choice, values in CHOICES.items():
@@ -77,6 +95,14 @@ def variants():
                 assert option["noise"] not in (("private",) if cls.is_private else GRADIENT_NOISE)
                 continue
             yield pytest.param(sampler, id=f"{name} {list(option.values())}")
+
+
+def variants_with_hub():
+    """Every sampler that needs a hub, with the settings above."""
+    for name, options in WITH_HUB.items():
+        for option in options:
+            sampler = BUILT_IN[name](**SETTINGS[name], **option)
+            yield pytest.param(sampler, id=f"{name} {list(option)}")
 
 
 def is_typical(sampler):
@@ -97,6 +123,7 @@ QUICK = [variant for variant in TYPICAL if variant.values[0] in QUICK_SAMPLERS]
 ALL_TYPICAL = [
     v if v in QUICK else pytest.param(*v.values, id=v.id, marks=pytest.mark.slow) for v in TYPICAL
 ]
+HUB_VARIANTS = list(variants_with_hub())
 UNUSUAL = [variant for variant in variants() if not is_typical(variant.values[0])]
 
 
@@ -122,6 +149,39 @@ class TestUnusual(OnUnequalSites):
     rules = QUICK_RULES
 
 
+class OnUnequalSitesWithHub(SamplerContract):
+    problem, network = st.with_hub(unequal_linear_problem())
+
+
+class TestQuickWithHub(OnUnequalSitesWithHub):
+    samplers = (st.ELF(0.005, keep=1),)
+    rules = QUICK_RULES
+
+
+@pytest.mark.slow
+class TestWithHub(OnUnequalSitesWithHub):
+    samplers = tuple(HUB_VARIANTS)
+    rules = COMMON_RULES
+
+
+@pytest.mark.slow
+class TestWithHubAtLength(SamplerContract):
+    samplers = tuple(HUB_VARIANTS)
+    rules = LONG_RULES
+
+
+@pytest.mark.slow
+class TestLawsWithLocalSteps(SamplerContract):
+    """Settings with a law, and long steps."""
+
+    samplers = (
+        st.FedAvgLangevin(0.2, 3, 0.4, weights=[1.0, 40.0, 3.0, 7.0, 20.0, 2.0]),
+        st.FALD(1.5, averaging=1.0, shared_part=0.4),
+        st.ELF(0.3, "primal"),
+    )
+    rules = (runs.draws_have_the_registered_law,)
+
+
 @pytest.mark.slow
 class TestExample(SamplerContract):
     """The rules that compile the most, on the problems that anybody's sampler is tried on."""
@@ -138,6 +198,13 @@ class TestTypicalAtLength(SamplerContract):
 
 def test_every_sampler_of_the_library_is_covered():
     assert set(SETTINGS) == set(BUILT_IN)
+    assert set(WITH_HUB) == {name for name, cls in BUILT_IN.items() if cls.needs_hub}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", HUB_VARIANTS)
+def test_no_key_is_used_twice_with_a_hub(sampler):
+    keys.no_key_is_used_twice(Trial.of(sampler=sampler), sampler)
 
 
 SHARED_PER_ROUND = {"coherent": 1, "curvature": 1, "coherent-curvature": 2}

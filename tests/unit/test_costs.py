@@ -32,20 +32,26 @@ COSTS = [  # a sampler, and its passes through the rows in a round: quadratic po
     (st.Metropolis(0.5, flood_rounds=3), 1 / 3, 1 / 3),
     (st.Metropolis(0.5, flood_rounds=3, decision="sum"), 1 / 6, 1 / 6),
 ]
+WITH_HUB = [  # the same in the two rounds of a cycle, on average
+    (st.FedAvgLangevin(0.1, local_steps=6), 3, 3),
+    (st.FALD(0.1, averaging=0.2), 2.5, 2.5),
+    (st.VRFALD(0.1, averaging=0.2, refreshing=0.1), 1.1 / 0.8, 1.1 / 0.8),
+    (st.ELF(0.1, keep=1), 0.5, 0.5),
+]
 
 
 def logistic_problem():
     return st.models.logistic_regression(*logistic_rows())
 
 
-@pytest.mark.parametrize(("sampler", "quadratic", "curved"), COSTS, ids=str)
+@pytest.mark.parametrize(("sampler", "quadratic", "curved"), COSTS + WITH_HUB, ids=str)
 def test_passes_through_the_rows(sampler, quadratic, curved):
     for problem, wanted in ((unequal_linear_problem(), quadratic), (logistic_problem(), curved)):
         assert sampler.gradients_per_round(problem) == pytest.approx(wanted, rel=1e-15)
 
 
 def test_every_sampler_of_the_library_says_what_it_costs():
-    assert {type(sampler) for sampler, *_ in COSTS} == set(BUILT_IN.values())
+    assert {type(sampler) for sampler, *_ in COSTS + WITH_HUB} == set(BUILT_IN.values())
 
 
 @pytest.mark.parametrize("sampler", [sampler for sampler, *_ in COSTS], ids=str)

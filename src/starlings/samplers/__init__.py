@@ -18,7 +18,10 @@ from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
+from starlings.samplers.elf import ELF
 from starlings.samplers.event_dula import EventDULA
+from starlings.samplers.fald import FALD, VRFALD
+from starlings.samplers.fedavg_langevin import FedAvgLangevin
 from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.gibbs import NetworkGibbs
 from starlings.samplers.hub import HubSampler, HubState
@@ -35,13 +38,17 @@ __all__ = [
     "DSGHMC",
     "DSGLD",
     "DULA",
+    "ELF",
+    "FALD",
     "GEXTRA",
     "MAHMC",
+    "VRFALD",
     "AsyncDADMMS",
     "Card",
     "DIGing",
     "Decay",
     "EventDULA",
+    "FedAvgLangevin",
     "HubSampler",
     "HubState",
     "Info",

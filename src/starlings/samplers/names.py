@@ -30,11 +30,15 @@ from starlings.samplers import (
     DSGHMC,
     DSGLD,
     DULA,
+    ELF,
+    FALD,
     GEXTRA,
     MAHMC,
+    VRFALD,
     AsyncDADMMS,
     DIGing,
     EventDULA,
+    FedAvgLangevin,
     Metropolis,
     MidpointADMMS,
     NetworkGibbs,
@@ -62,6 +66,10 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "midpoint": MidpointADMMS,
     "async-dadmms": AsyncDADMMS,
     "metropolis": Metropolis,
+    "fa-ld": FedAvgLangevin,
+    "fald": FALD,
+    "vr-fald": VRFALD,
+    "elf": ELF,
 }
 """The samplers of this library; no installed package can take one of these names."""
 

@@ -56,6 +56,7 @@ def keys_used(trial: Trial, sampler: Sampler) -> KeysUsed:
             count.update(used)
     owners = sorted(count.values())
     expected = {1, 2, agents} if sampler.draws_edges else {1, agents}
+    expected |= {agents - 1} if sampler.needs_hub else set()  # all sites, and not the hub
     require(
         set(owners) <= expected,
         "a random key belongs neither to one agent nor to all agents of one chain: take noise and "
