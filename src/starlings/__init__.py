@@ -8,11 +8,12 @@ The public names, each loaded when it is first used, so that `import starlings` 
                           `Evidence`
     samplers              `DADMMS`, `CADMM`, `MidpointADMMS`, `Metropolis`, `DSGLD`, `DSGHMC`,
                           `DULA`, `Decay`, `DPSGLD`, `AsyncDADMMS`, `GEXTRA`, `DIGing`,
-                          `PeerLearning`, `MAHMC`, `NetworkGibbs`, `DEPSGLD`, `EventDULA`
+                          `PeerLearning`, `MAHMC`, `NetworkGibbs`, `DEPSGLD`, `EventDULA`,
+                          `SplitGibbs`, `DGLMC`, `GlobalConsensusMC`, `FedPA`
     supports              `Box`, `Ball`, `Simplex`, `Support`
     to tune by hand       `tune`, `Tuning`
     to go on without      `without` (absent sites)
-    with a coordinator    `with_hub`
+    with a coordinator    `with_hub`, `estimate_at_zero`, `AtZero`
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
                           `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `testing`,

@@ -13,12 +13,15 @@ from starlings.samplers.base import (
 from starlings.samplers.cadmm import CADMM
 from starlings.samplers.dadmms import DADMMS
 from starlings.samplers.depsgld import DEPSGLD
+from starlings.samplers.dglmc import DGLMC
 from starlings.samplers.diging import DIGing
 from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
 from starlings.samplers.event_dula import EventDULA
+from starlings.samplers.fedpa import FedPA
+from starlings.samplers.gcmc import GlobalConsensusMC
 from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.gibbs import NetworkGibbs
 from starlings.samplers.hub import HubSampler, HubState
@@ -26,11 +29,13 @@ from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
 from starlings.samplers.peer_learning import PeerLearning
+from starlings.samplers.split_gibbs import SplitGibbs
 
 __all__ = [
     "CADMM",
     "DADMMS",
     "DEPSGLD",
+    "DGLMC",
     "DPSGLD",
     "DSGHMC",
     "DSGLD",
@@ -42,6 +47,8 @@ __all__ = [
     "DIGing",
     "Decay",
     "EventDULA",
+    "FedPA",
+    "GlobalConsensusMC",
     "HubSampler",
     "HubState",
     "Info",
@@ -52,6 +59,7 @@ __all__ = [
     "PilotLength",
     "PositionState",
     "Sampler",
+    "SplitGibbs",
     "UnitPosterior",
     "no_info",
 ]

@@ -26,6 +26,7 @@ from starlings.samplers import (
     CADMM,
     DADMMS,
     DEPSGLD,
+    DGLMC,
     DPSGLD,
     DSGHMC,
     DSGLD,
@@ -35,11 +36,14 @@ from starlings.samplers import (
     AsyncDADMMS,
     DIGing,
     EventDULA,
+    FedPA,
+    GlobalConsensusMC,
     Metropolis,
     MidpointADMMS,
     NetworkGibbs,
     PeerLearning,
     Sampler,
+    SplitGibbs,
 )
 from starlings.samplers.base import Card
 
@@ -59,6 +63,10 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "mahmc": MAHMC,
     "gibbs": NetworkGibbs,
     "depsgld": DEPSGLD,
+    "fedpa": FedPA,
+    "split-gibbs": SplitGibbs,
+    "dg-lmc": DGLMC,
+    "gcmc": GlobalConsensusMC,
     "midpoint": MidpointADMMS,
     "async-dadmms": AsyncDADMMS,
     "metropolis": Metropolis,
