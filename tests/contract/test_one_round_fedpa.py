@@ -125,17 +125,21 @@ def test_settings_out_of_range_are_refused():
 
 @pytest.mark.slow
 def test_the_search_comes_nearer_to_the_mode_than_federated_averaging():
-    """Where sites have their own posteriors, minibatches, and windows of a pass through the rows."""
-    problem = unequal_linear_problem()
-    found, network = st.with_hub(problem)
+    """Two sites that know one coefficient each: windows of a pass through their 40 rows."""
+    random = np.random.default_rng(2)
+    scale, truth = np.repeat([[[1.0, 0.3], [0.3, 1.0]], [[0.5, 1.5], [1.5, 0.5]]], 40, axis=1)
+    X = scale * random.normal(size=(80, 2))
+    y, sites = np.sum(X * truth, axis=1) + random.normal(size=80), np.repeat(["a", "b"], 40)
+    problem = st.models.linear_regression(X, y, sites, noise_std=1.0, intercept=False)
     mean, covariance = problem.exact_posterior()
-    search = {"client_step": 0.1, "updates": 60, "samples": 20, "window": 10, "batch_size": 2}
-    how = {"draws": 1, "burn_in": 400, "chains": 200, "seed": 1, "check": False, "progress": False}
+    found, network = st.with_hub(problem)
+    search = {"client_step": 0.5, "updates": 100, "samples": 40, "window": 20, "batch_size": 2}
+    how = {"draws": 1, "burn_in": 210, "chains": 50, "seed": 1, "check": False, "progress": False}
 
     def distance(sampler):
         draws = st.sample(found, network, sampler, **how).posterior["beta"].values[:, 0, 0]
         return np.abs((draws.mean(axis=0) - mean) / np.sqrt(np.diag(covariance))).max()
 
-    near = distance(st.FedPA(**search, server_step=0.1, shrinkage=1.0))
+    near = distance(st.FedPA(**search, server_step=0.02, shrinkage=10.0))
     far = distance(st.FedPA(**search, shrinkage=0.0))
-    assert near < 0.5 * far, (near, far)
+    assert near < 0.6 * far
