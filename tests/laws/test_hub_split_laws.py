@@ -84,8 +84,10 @@ def test_variances_of_sites_add_up_as_precisions_in_dglmc():
     curvatures, variances = np.array([0.5, 1.0, 3.0]), np.array([0.1, 0.3, 0.5])
     precision = np.diag(curvatures + 1 / variances)
     joint = np.block(
-        [[np.array([[np.sum(1 / variances)]]), -1 / variances[None]],
-         [-1 / variances[:, None], precision]]
+        [
+            [np.array([[np.sum(1 / variances)]]), -1 / variances[None]],
+            [-1 / variances[:, None], precision],
+        ]
     )
     wanted = np.linalg.inv(joint)[0, 0]
     found = hub_variance(curvatures, st.DGLMC(variances.tolist(), step_scale=1e-4))

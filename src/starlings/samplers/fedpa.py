@@ -202,9 +202,7 @@ class FedPA(HubSampler):
 def shrunk_direction(x: jax.Array, draws: jax.Array, shrinkage: Any) -> jax.Array:
     """d_i of eqs. (2) and (3) from draws (draw, dim), by eqs. (5) to (7)."""
 
-    def added(
-        state: tuple[jax.Array, ...], index: jax.Array
-    ) -> tuple[tuple[jax.Array, ...], None]:
+    def added(state: tuple[jax.Array, ...], index: jax.Array) -> tuple[tuple[jax.Array, ...], None]:
         mean, direction, vectors, weights = state
         t = index + 1
         u, c = draws[index] - mean, shrinkage * index / t  # (5)
@@ -219,4 +217,3 @@ def shrunk_direction(x: jax.Array, draws: jax.Array, shrinkage: Any) -> jax.Arra
     start = (draws[0], x - draws[0], jnp.zeros_like(draws), jnp.zeros_like(draws[:, 0]))
     (_, direction, _, _), _ = jax.lax.scan(added, start, jnp.arange(1, count))
     return (1 + (count - 1) * shrinkage) * direction
-

@@ -78,7 +78,9 @@ def _split_law(s: Stacked, r: float, a: float) -> Law:
     H, b = _potential(s, hub)
     solve = np.linalg.inv(H + size * eye / r)
     T, c, B = total
-    x = Recursion(solve @ T / r, solve @ (b + c / r), solve @ B / r + _root(solve) @ draws[0])  # (3)
+    x = Recursion(
+        solve @ T / r, solve @ (b + c / r), solve @ B / r + _root(solve) @ draws[0]
+    )  # (3)
     step = Recursion(*(np.concatenate(parts) for parts in zip(x, *offsets, strict=True)))
     return law_of_iterates(s, step)
 
