@@ -69,6 +69,7 @@ class DGLMC(HubSampler):
         floats_besides=1,
         bias="first order in the variances and in the steps",
         reference="Plassier, Vono, Durmus, Moulines 2021",
+        public_code="some examples take one step size at all sites, whatever their curvatures",
     )
 
     def __post_init__(self) -> None:

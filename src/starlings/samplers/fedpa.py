@@ -199,10 +199,21 @@ class FedPA(HubSampler):
         return jax.lax.scan(averaged, y, kept.reshape(self.samples, self.window))[1]
 
 
+class _Directed(NamedTuple):
+    """What eqs. (5) to (7) make of the first t draws."""
+
+    mean: Any
+    direction: Any
+    vectors: Any
+    """v_k, (draw, dim), with zeros for those that are not known yet."""
+    weights: Any
+    """c_k / (1 + c_k u_k'v_k), (draw,)."""
+
+
 def shrunk_direction(x: jax.Array, draws: jax.Array, shrinkage: Any) -> jax.Array:
     """d_i of eqs. (2) and (3) from draws (draw, dim), by eqs. (5) to (7)."""
 
-    def added(state: tuple[jax.Array, ...], index: jax.Array) -> tuple[tuple[jax.Array, ...], None]:
+    def added(state: _Directed, index: jax.Array) -> tuple[_Directed, None]:
         mean, direction, vectors, weights = state
         t = index + 1
         u, c = draws[index] - mean, shrinkage * index / t  # (5)
@@ -211,9 +222,10 @@ def shrunk_direction(x: jax.Array, draws: jax.Array, shrinkage: Any) -> jax.Arra
         factor = 1 + weight * (t * (u @ direction) - u @ v)
         direction = direction - factor * v / t  # (7)
         vectors, weights = vectors.at[index].set(v), weights.at[index].set(weight)
-        return (mean + u / t, direction, vectors, weights), None
+        return _Directed(mean + u / t, direction, vectors, weights), None
 
     count = len(draws)
-    start = (draws[0], x - draws[0], jnp.zeros_like(draws), jnp.zeros_like(draws[:, 0]))
-    (_, direction, _, _), _ = jax.lax.scan(added, start, jnp.arange(1, count))
-    return (1 + (count - 1) * shrinkage) * direction
+    nothing = jnp.zeros_like(draws), jnp.zeros_like(draws[:, 0])
+    start = _Directed(draws[0], x - draws[0], *nothing)
+    last, _ = jax.lax.scan(added, start, jnp.arange(1, count))
+    return (1 + (count - 1) * shrinkage) * last.direction

@@ -58,7 +58,8 @@ class GlobalConsensusMC(HubSampler):
         title="Global consensus Monte Carlo",
         exchanged="position; positions of the sites",
         floats_per_parameter=1,
-        bias="first order in lambda: over-dispersed; `estimate_at_zero` takes it off",
+        bias="first order in lambda: over-dispersed, and sites with many rows count less; "
+        "`estimate_at_zero` takes it off",
         reference="Rendell, Johansen, Lee, Whiteley 2021",
     )
 

@@ -69,7 +69,7 @@ class SplitGibbs(HubSampler):
         title="Split Gibbs",
         exchanged="position; copies, in SPA without their offsets",
         floats_per_parameter=1,
-        bias="first order in rho^2 + alpha^2: over-dispersed, by nothing else",
+        bias="first order in rho^2 + alpha^2: over-dispersed, and sites with many rows count less",
         reference="Vono, Dobigeon, Chainais 2019; Vono, Paulin, Doucet 2022",
         public_code="copies that are not Gaussian are drawn by a proximal Langevin step without "
         "correction, whose noise has twice its standard deviation",

@@ -50,6 +50,10 @@ FORGETS_START = (
     "draws do not depend on where they start, and other data are tried on quadratic potentials only"
 )
 """Why reading of the inbox is not tried with some samplers on some problems."""
+READS_ROWS = (
+    "draws depend neither on where they start nor on the quadratic form of the data, but on rows"
+)
+"""Why reading of the inbox is not tried with some samplers that use minibatches."""
 
 
 def drawn(trial: Trial, sampler: Sampler, **settings: Any) -> np.ndarray:
@@ -162,6 +166,8 @@ def agents_only_read_their_inbox(trial: Trial, sampler: Sampler) -> str | None:
         if trial.problem.quadratic is None:
             return FORGETS_START
         change = _change_with_data(trial, sampler, other)
+        if not change.any():
+            return READS_ROWS
         distance += 1  # data are used in one round, and sent in the next
     change = change[:, one]
     reached = COMPARED_DRAWS if may_be_silent(trial, sampler) else distance * sampler.cycle
