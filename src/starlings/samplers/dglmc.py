@@ -13,8 +13,8 @@ with the steps of the authors, for f_i with curvature up to L_i,
 
     g_i = 1 / (N (1 / rho_i + L_i))                                                         (4)
 
-L_i is the largest eigenvalue of the Hessian of f_i where the site starts. A site sends z_i / rho_i
-and 1 / rho_i, so that the hub need not know what rho_i is.
+L_i is the largest eigenvalue of the Hessian of f_i where the site starts, if that is positive, and
+else 0. A site sends z_i / rho_i and 1 / rho_i, so that the hub need not know what rho_i is.
 """
 
 from __future__ import annotations
