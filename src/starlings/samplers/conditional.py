@@ -28,7 +28,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from starlings.problem import Agent
+from starlings.problem import Agent, Problem
 from starlings.solvers.objective import Minimum
 from starlings.solvers.proximal import proximal_point
 
@@ -69,6 +69,11 @@ def drawn_near(
     tried = partial(_tried, log_density, mode.point)
     x = tried(x, jnp.sqrt(pull) * eye, wide, choices[0])  # (3)
     return tried(x, bend, noise, choices[1]), mode  # (4)
+
+
+def passes_through_rows(problem: Problem) -> float:
+    """Those of `drawn_near`: for the mode; for (3) and (4) a Hessian, and the potential 4 times."""
+    return 1.0 if problem.is_quadratic else 6.0
 
 
 def _tried(

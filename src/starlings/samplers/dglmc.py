@@ -25,6 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from starlings.errors import check_count, check_positive
 from starlings.network import Network
@@ -96,6 +97,10 @@ class DGLMC(HubSampler):
     def gradients_per_round(self, problem: Problem) -> float:
         """N times in two rounds."""
         return self.local_steps / 2
+
+    def gradients_until(self, rounds: np.ndarray, problem: Problem) -> np.ndarray:
+        """Those of all rounds, and the Hessian for eq. (4)."""
+        return (rounds > 0) + super().gradients_until(rounds, problem)
 
     def memory(self, agent: Agent, position: jax.Array, round: Round) -> DGLMCMemory:
         """Copies start where their sites do, which decides the step (4)."""

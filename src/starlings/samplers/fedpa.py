@@ -129,9 +129,16 @@ class FedPA(HubSampler):
         return np.minimum(super().messages_until(rounds, network), most).astype(int)
 
     def gradients_per_round(self, problem: Problem) -> float:
-        """Those of the search: steps (1), by their share of the rows, in every second round."""
+        """None in the long run; see `gradients_until`."""
+        return 0.0
+
+    def gradients_until(self, rounds: np.ndarray, problem: Problem) -> np.ndarray:
+        """Steps (1) in T cycles, by their share of the rows, and then a Hessian."""
         rows = float(problem.num_rows[problem.num_rows > 0].mean())
-        return self.local_steps / 2 * (1.0 if self.batch_size is None else self.batch_size / rows)
+        share = 1.0 if self.batch_size is None else self.batch_size / rows
+        cycles = (rounds + 1) // 2
+        searched = np.minimum(cycles, self.updates) * self.local_steps * share
+        return searched + (cycles > self.updates)
 
     def memory(self, agent: Agent, position: jax.Array, round: Round) -> FedPAMemory:
         """Nothing is known yet."""

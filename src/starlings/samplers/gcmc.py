@@ -30,11 +30,11 @@ import jax
 import jax.numpy as jnp
 
 from starlings.errors import check_positive
-from starlings.problem import Agent
+from starlings.problem import Agent, Problem
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
-from starlings.samplers.conditional import drawn_near
+from starlings.samplers.conditional import drawn_near, passes_through_rows
 from starlings.samplers.hub import HubSampler, HubState, num_sites
 from starlings.solvers.proximal import prepared
 
@@ -70,6 +70,10 @@ class GlobalConsensusMC(HubSampler):
     def noises(self) -> tuple[str, ...]:
         """Private noise for eqs. (2) and (3)."""
         return ("private",)
+
+    def gradients_per_round(self, problem: Problem) -> float:
+        """Those of a draw from eq. (2), in every second round."""
+        return passes_through_rows(problem) / 2
 
     def prepare(self, agent: Agent) -> Agent:
         """Compute the matrix of the mode of (2) or (3), if the potential is quadratic."""

@@ -36,7 +36,7 @@ from starlings.problem import Agent, Problem
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, PositionState, Sampler
-from starlings.samplers.conditional import drawn_near
+from starlings.samplers.conditional import drawn_near, passes_through_rows
 from starlings.solvers.proximal import prepared
 
 
@@ -80,8 +80,8 @@ class NetworkGibbs(Sampler):
             )
 
     def gradients_per_round(self, problem: Problem) -> float:
-        """The search for the mode; for (4) and (5) also a Hessian, and the potential 4 times."""
-        return 1.0 if problem.is_quadratic else 6.0
+        """Those of a draw from eq. (1)."""
+        return passes_through_rows(problem)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
         """Start at `position`."""
