@@ -15,6 +15,8 @@ from starlings.comparison.loo import compare_loo as compare_loo
 from starlings.comparison.loo import loo as loo
 from starlings.comparison.models import compare_models as compare_models
 from starlings.comparison.site_likelihood import site_log_likelihood as site_log_likelihood
+from starlings.diagnostics.extrapolation import AtZero as AtZero
+from starlings.diagnostics.extrapolation import estimate_at_zero as estimate_at_zero
 from starlings.errors import CandidateError as CandidateError
 from starlings.errors import CheckpointError as CheckpointError
 from starlings.errors import CheckpointWarning as CheckpointWarning
@@ -61,6 +63,7 @@ from starlings.runtime.callback import exchange_on_host as exchange_on_host
 from starlings.samplers import CADMM as CADMM
 from starlings.samplers import DADMMS as DADMMS
 from starlings.samplers import DEPSGLD as DEPSGLD
+from starlings.samplers import DGLMC as DGLMC
 from starlings.samplers import DPSGLD as DPSGLD
 from starlings.samplers import DSGHMC as DSGHMC
 from starlings.samplers import DSGLD as DSGLD
@@ -76,6 +79,8 @@ from starlings.samplers import Decay as Decay
 from starlings.samplers import DIGing as DIGing
 from starlings.samplers import EventDULA as EventDULA
 from starlings.samplers import FedAvgLangevin as FedAvgLangevin
+from starlings.samplers import FedPA as FedPA
+from starlings.samplers import GlobalConsensusMC as GlobalConsensusMC
 from starlings.samplers import HubSampler as HubSampler
 from starlings.samplers import HubState as HubState
 from starlings.samplers import Info as Info
@@ -86,6 +91,7 @@ from starlings.samplers import PeerLearning as PeerLearning
 from starlings.samplers import PilotLength as PilotLength
 from starlings.samplers import PositionState as PositionState
 from starlings.samplers import Sampler as Sampler
+from starlings.samplers import SplitGibbs as SplitGibbs
 from starlings.samplers import UnitPosterior as UnitPosterior
 from starlings.samplers import no_info as no_info
 from starlings.sampling import sample as sample

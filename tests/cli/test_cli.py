@@ -241,6 +241,10 @@ FIELD = {
     'name = "depsgld"\nstep_size = 0.1\nsmoothing = 0.1\nsupport = {kind = "box", lower = 0.0}': (
         st.DEPSGLD(0.1, st.Box(lower=0.0), 0.1)
     ),
+    'name = "fedpa"\nclient_step = 0.1\nupdates = 5': st.FedPA(0.1, updates=5),
+    'name = "split-gibbs"\nrho = 0.5\nalpha = 0.1': st.SplitGibbs(0.5, 0.1),
+    'name = "dg-lmc"\nvariance = [0.1, 0.2]\nlocal_steps = 3': st.DGLMC([0.1, 0.2], 3),
+    'name = "gcmc"\nvariance = 0.1': st.GlobalConsensusMC(0.1),
 }
 
 

@@ -30,6 +30,10 @@ SETTINGS = {
     "depsgld": {"step_size": 0.01, "support": st.Box(-0.5, 0.5), "smoothing": 0.1},
     "gibbs": {"rho": 2.0},
     "mahmc": {"step_size": 0.1, "consensus_rounds": 2},
+    "fedpa": {"client_step": 0.1, "updates": 1, "samples": 3, "window": 2, "local_burn_in": 3},
+    "split-gibbs": {"rho": 0.5, "alpha": 0.4},
+    "dg-lmc": {"variance": 0.3, "local_steps": 2},
+    "gcmc": {"variance": 0.3},
     "midpoint": {"rho": 2.0},
     "async-dadmms": {"rho": 2.0},
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
@@ -118,6 +122,17 @@ def is_typical(sampler):
     return not (batched and noise == "coherent") and (usual_output or noise not in GRADIENT_NOISE)
 
 
+def without_hub(variants):
+    """Those that run on any network."""
+    return [variant for variant in variants if not variant.values[0].needs_hub]
+
+
+def with_hub(variants, prior):
+    """Those that need a coordinator, and the prior at the sites or at the hub."""
+    found = [variant for variant in variants if variant.values[0].needs_hub]
+    return [variant for variant in found if variant.values[0].prior_at == prior]
+
+
 TYPICAL = [variant for variant in variants() if is_typical(variant.values[0])]
 QUICK = [variant for variant in TYPICAL if variant.values[0] in QUICK_SAMPLERS]
 ALL_TYPICAL = [
@@ -139,13 +154,41 @@ class TestQuick(OnUnequalSites):
 
 @pytest.mark.slow
 class TestTypical(OnUnequalSites):
-    samplers = tuple(variant for variant in TYPICAL if variant not in QUICK)
+    samplers = tuple(variant for variant in without_hub(TYPICAL) if variant not in QUICK)
     rules = COMMON_RULES
 
 
 @pytest.mark.slow
 class TestUnusual(OnUnequalSites):
-    samplers = UNUSUAL
+    samplers = without_hub(UNUSUAL)
+    rules = QUICK_RULES
+
+
+class OnUnequalSitesWithHub(SamplerContract):
+    problem, network = st.with_hub(unequal_linear_problem())
+
+
+class TestQuickWithHub(OnUnequalSitesWithHub):
+    samplers = (st.SplitGibbs(0.5),)
+    rules = QUICK_RULES
+
+
+@pytest.mark.slow
+class TestTypicalWithHub(OnUnequalSitesWithHub):
+    samplers = tuple(with_hub(TYPICAL, "sites"))
+    rules = COMMON_RULES
+
+
+@pytest.mark.slow
+class TestTypicalWithPriorAtHub(SamplerContract):
+    problem, network = st.with_hub(unequal_linear_problem(), prior="hub")
+    samplers = tuple(with_hub(TYPICAL, "hub"))
+    rules = COMMON_RULES
+
+
+@pytest.mark.slow
+class TestUnusualWithHub(OnUnequalSitesWithHub):
+    samplers = with_hub(UNUSUAL, "sites")
     rules = QUICK_RULES
 
 
@@ -196,6 +239,18 @@ class TestTypicalAtLength(SamplerContract):
     rules = LONG_RULES
 
 
+@pytest.mark.slow
+class TestLawsOfSamplersWithHub(SamplerContract):
+    """Settings with a law, or with another one, beside those of `SETTINGS`."""
+
+    samplers = (
+        st.SplitGibbs(0.6),
+        st.DGLMC([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], step_scale=1.5),
+        st.FedPA(0.1, 0.8, 0.0, 0.5, updates=3, samples=2, window=2, local_burn_in=3),
+    )
+    rules = (runs.draws_have_the_registered_law,)
+
+
 def test_every_sampler_of_the_library_is_covered():
     assert set(SETTINGS) == set(BUILT_IN)
     assert set(WITH_HUB) == {name for name, cls in BUILT_IN.items() if cls.needs_hub}
@@ -215,6 +270,8 @@ def shared_draws(sampler):
     """How often an agent draws what all agents draw with it, in two cycles of rounds."""
     if sampler.draws_nothing or isinstance(sampler, (st.MAHMC, st.NetworkGibbs)):
         return 0
+    if isinstance(sampler, (st.FedPA, st.SplitGibbs, st.DGLMC, st.GlobalConsensusMC)):
+        return 0
     if sampler.reads_each:
         return 1  # at the start; ticks are drawn in a loop, which the count does not look into
     if hasattr(sampler, "decision"):
@@ -225,5 +282,5 @@ def shared_draws(sampler):
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ALL_TYPICAL)
 def test_no_key_is_used_twice_and_shared_noise_as_often_as_the_equations_say(sampler):
-    used = keys.keys_used(Trial.of(), sampler)
+    used = keys.keys_used(Trial.of(sampler=sampler), sampler)
     assert used.shared == keys.KEY_CHAINS * shared_draws(sampler)

@@ -39,6 +39,13 @@ WITH_HUB = [  # the same in the two rounds of a cycle, on average
     (st.ELF(0.1, keep=1), 0.5, 0.5),
 ]
 
+COSTS_WITH_TIES = [  # the same for samplers with copies at six sites and a hub
+    (st.SplitGibbs(1.0), 0.5, 3),
+    (st.DGLMC(1.0, local_steps=4), 2, 2),
+    (st.GlobalConsensusMC(1.0), 0.5, 3),
+    (st.FedPA(0.1), 0, 0),  # in the long run
+]
+
 
 def logistic_problem():
     return st.models.logistic_regression(*logistic_rows())
@@ -51,7 +58,30 @@ def test_passes_through_the_rows(sampler, quadratic, curved):
 
 
 def test_every_sampler_of_the_library_says_what_it_costs():
-    assert {type(sampler) for sampler, *_ in COSTS + WITH_HUB} == set(BUILT_IN.values())
+    tried = [*COSTS, *WITH_HUB, *COSTS_WITH_TIES]
+    assert {type(sampler) for sampler, *_ in tried} == set(BUILT_IN.values())
+
+
+@pytest.mark.parametrize(("sampler", "quadratic", "curved"), COSTS_WITH_TIES, ids=str)
+def test_passes_through_the_rows_where_copies_are_tied(sampler, quadratic, curved):
+    test_passes_through_the_rows(sampler, quadratic, curved)
+    found = sampler.gradients_until(np.array([0, 1, 2, 4]), unequal_linear_problem())
+    if isinstance(sampler, st.FedPA):
+        assert found.tolist() == [0, 200, 200, 400]
+    else:
+        first = isinstance(sampler, st.DGLMC)  # a Hessian
+        assert found.tolist() == [0, *(quadratic * np.array([1, 2, 4]) + first)]
+
+
+def test_the_search_of_fedpa_ends_with_a_hessian():
+    """73 rows at six sites, with and without a hub that has none."""
+    problem = unequal_linear_problem()
+    sampler = st.FedPA(0.1, updates=2, samples=3, window=2, local_burn_in=4, batch_size=2)
+    for each in (problem, st.with_hub(problem)[0]):
+        found = sampler.gradients_until(np.array([1, 3, 4, 5, 60]), each)
+        search = 10 * 2 * 6 / 73
+        wanted = [search, 2 * search, 2 * search, 2 * search + 1, 2 * search + 1]
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
 
 
 @pytest.mark.parametrize("sampler", [sampler for sampler, *_ in COSTS], ids=str)

@@ -13,6 +13,7 @@ from starlings.samplers.base import (
 from starlings.samplers.cadmm import CADMM
 from starlings.samplers.dadmms import DADMMS
 from starlings.samplers.depsgld import DEPSGLD
+from starlings.samplers.dglmc import DGLMC
 from starlings.samplers.diging import DIGing
 from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
@@ -22,6 +23,8 @@ from starlings.samplers.elf import ELF
 from starlings.samplers.event_dula import EventDULA
 from starlings.samplers.fald import FALD, VRFALD
 from starlings.samplers.fedavg_langevin import FedAvgLangevin
+from starlings.samplers.fedpa import FedPA
+from starlings.samplers.gcmc import GlobalConsensusMC
 from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.gibbs import NetworkGibbs
 from starlings.samplers.hub import HubSampler, HubState
@@ -29,11 +32,13 @@ from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
 from starlings.samplers.peer_learning import PeerLearning
+from starlings.samplers.split_gibbs import SplitGibbs
 
 __all__ = [
     "CADMM",
     "DADMMS",
     "DEPSGLD",
+    "DGLMC",
     "DPSGLD",
     "DSGHMC",
     "DSGLD",
@@ -49,6 +54,8 @@ __all__ = [
     "Decay",
     "EventDULA",
     "FedAvgLangevin",
+    "FedPA",
+    "GlobalConsensusMC",
     "HubSampler",
     "HubState",
     "Info",
@@ -59,6 +66,7 @@ __all__ = [
     "PilotLength",
     "PositionState",
     "Sampler",
+    "SplitGibbs",
     "UnitPosterior",
     "no_info",
 ]

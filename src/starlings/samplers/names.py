@@ -26,6 +26,7 @@ from starlings.samplers import (
     CADMM,
     DADMMS,
     DEPSGLD,
+    DGLMC,
     DPSGLD,
     DSGHMC,
     DSGLD,
@@ -39,11 +40,14 @@ from starlings.samplers import (
     DIGing,
     EventDULA,
     FedAvgLangevin,
+    FedPA,
+    GlobalConsensusMC,
     Metropolis,
     MidpointADMMS,
     NetworkGibbs,
     PeerLearning,
     Sampler,
+    SplitGibbs,
 )
 from starlings.samplers.base import Card
 
@@ -63,6 +67,10 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "mahmc": MAHMC,
     "gibbs": NetworkGibbs,
     "depsgld": DEPSGLD,
+    "fedpa": FedPA,
+    "split-gibbs": SplitGibbs,
+    "dg-lmc": DGLMC,
+    "gcmc": GlobalConsensusMC,
     "midpoint": MidpointADMMS,
     "async-dadmms": AsyncDADMMS,
     "metropolis": Metropolis,

@@ -18,7 +18,14 @@ def gradient(
     agent: Agent, z: Float[Array, " dim"], round: Round, batch_size: int | None
 ) -> Float[Array, " dim"]:
     """The full gradient at z, or its estimate (1) from `batch_size` rows, if that is given."""
+    return gradient_with(round.batch_key(), agent, z, batch_size)
+
+
+def gradient_with(
+    key: jax.Array, agent: Agent, z: Float[Array, " dim"], batch_size: int | None
+) -> Float[Array, " dim"]:
+    """`gradient` with a key of its own, for those who need several in one round."""
     if batch_size is None:
         return agent.gradient(z)
-    batch = jax.random.randint(round.batch_key(), (batch_size,), 0, agent.num_rows)
+    batch = jax.random.randint(key, (batch_size,), 0, agent.num_rows)
     return jax.grad(agent.batch_potential)(z, batch)  # (1)

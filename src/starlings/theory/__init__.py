@@ -1,6 +1,12 @@
 """Exact laws of samplers on quadratic potentials, and how fast D-ADMMS converges."""
 
-from starlings.theory import built_in_laws, hub_elf_laws, hub_fald_laws
+from starlings.theory import (
+    built_in_laws,
+    hub_elf_laws,
+    hub_fald_laws,
+    hub_fedpa_laws,
+    hub_split_laws,
+)
 from starlings.theory.bound import Bound, Distances, paper_law, true_distances, wasserstein_bound
 from starlings.theory.convergence import (
     Coefficients,
@@ -38,6 +44,8 @@ __all__ = [
     "has_law",
     "hub_elf_laws",
     "hub_fald_laws",
+    "hub_fedpa_laws",
+    "hub_split_laws",
     "law",
     "noise_norm",
     "paper_law",

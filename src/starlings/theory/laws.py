@@ -50,6 +50,8 @@ class Stacked:
     """The Metropolis weights behind `Inbox.mix`, on agents; rows and columns sum to 1."""
     degrees: np.ndarray
     """The number of neighbours of every agent, (agents,)."""
+    num_rows: np.ndarray
+    """The number of rows of every agent, (agents,)."""
 
     @classmethod
     def of(cls, problem: Problem, network: Network) -> Stacked:
@@ -67,6 +69,7 @@ class Stacked:
             A=network.adjacency.toarray(),
             W=network.mixing.toarray(),
             degrees=network.degrees.astype(float),
+            num_rows=problem.num_rows,
         )
 
     @property
@@ -101,6 +104,7 @@ _TWO_AGENTS = Stacked(
     A=np.array([[0.0, 1.0], [1.0, 0.0]]),
     W=np.full((2, 2), 0.5),
     degrees=np.ones(2),
+    num_rows=np.ones(2),
 )
 """The smallest problem on which a law function can be tried."""
 
