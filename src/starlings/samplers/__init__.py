@@ -14,11 +14,13 @@ from starlings.samplers.cadmm import CADMM
 from starlings.samplers.dadmms import DADMMS
 from starlings.samplers.depsgld import DEPSGLD
 from starlings.samplers.diging import DIGing
+from starlings.samplers.distributed_sgld import DistributedSGLD
 from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
 from starlings.samplers.dula import DULA, Decay
 from starlings.samplers.event_dula import EventDULA
+from starlings.samplers.fsgld import FSGLD
 from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.gibbs import NetworkGibbs
 from starlings.samplers.hub import HubSampler, HubState
@@ -26,6 +28,7 @@ from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
 from starlings.samplers.peer_learning import PeerLearning
+from starlings.samplers.qlsd import QLSD
 
 __all__ = [
     "CADMM",
@@ -35,13 +38,16 @@ __all__ = [
     "DSGHMC",
     "DSGLD",
     "DULA",
+    "FSGLD",
     "GEXTRA",
     "MAHMC",
+    "QLSD",
     "AsyncDADMMS",
     "Card",
     "DIGing",
     "Decay",
     "EventDULA",
+    "DistributedSGLD",
     "HubSampler",
     "HubState",
     "Info",

@@ -30,11 +30,14 @@ from starlings.samplers import (
     DSGHMC,
     DSGLD,
     DULA,
+    FSGLD,
     GEXTRA,
     MAHMC,
+    QLSD,
     AsyncDADMMS,
     DIGing,
     EventDULA,
+    DistributedSGLD,
     Metropolis,
     MidpointADMMS,
     NetworkGibbs,
@@ -62,6 +65,9 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "midpoint": MidpointADMMS,
     "async-dadmms": AsyncDADMMS,
     "metropolis": Metropolis,
+    "distributed-sgld": DistributedSGLD,
+    "fsgld": FSGLD,
+    "qlsd": QLSD,
 }
 """The samplers of this library; no installed package can take one of these names."""
 

@@ -1,6 +1,6 @@
 """Exact laws of samplers on quadratic potentials, and how fast D-ADMMS converges."""
 
-from starlings.theory import built_in_laws
+from starlings.theory import built_in_laws, hub_distributed_laws, hub_qlsd_laws
 from starlings.theory.bound import Bound, Distances, paper_law, true_distances, wasserstein_bound
 from starlings.theory.convergence import (
     Coefficients,
@@ -36,6 +36,8 @@ __all__ = [
     "gaussian_w2",
     "graph_matrices",
     "has_law",
+    "hub_distributed_laws",
+    "hub_qlsd_laws",
     "law",
     "noise_norm",
     "paper_law",
