@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 
 import starlings as st
@@ -14,7 +15,7 @@ from starlings.samplers.names import BUILT_IN
 from starlings.samplers.peer_learning import CALIBRATIONS, FAMILIES
 from starlings.testing import RULES, SamplerContract, keys, rules, runs
 from starlings.testing.trial import Trial
-from tests.problems import irregular_graph, unequal_linear_problem
+from tests.problems import irregular_graph, paper_problem, unequal_linear_problem
 
 SETTINGS = {
     "dadmms": {"rho": 2.0},
@@ -34,6 +35,19 @@ SETTINGS = {
     "async-dadmms": {"rho": 2.0},
     "metropolis": {"step_length": 0.5, "flood_rounds": 3},
 }
+HUB_SETTINGS = {
+    "distributed-sgld": (
+        st.DistributedSGLD(0.02, (1, 3, 2, 1, 2, 1), visits="cyclic"),
+        st.DistributedSGLD(0.02, 2, batch_size=4),
+    ),
+    "fsgld": (st.FSGLD(0.02, 2), st.FSGLD(0.02, (1, 2, 1, 3, 1, 2), "cyclic", batch_size=4)),
+    "qlsd": (
+        st.QLSD(0.05, participants=2, batch_size=4, refresh=2),
+        st.QLSD(0.05, "plain", levels=None),
+        st.QLSD(0.05, "fixed-point", batch_size=4, mode=np.array([0.9, -1.8, 0.4])),
+    ),
+}
+"""Samplers with a coordinator."""
 CHOICES = {
     "noise": ADMM_NOISE_LAWS,
     "output": OUTPUTS,
@@ -63,6 +77,8 @@ QUICK_RULES = (
 def variants():
     """Every sampler with every noise law, output and minibatching that it accepts."""
     for name, cls in BUILT_IN.items():
+        if cls.needs_hub:
+            continue
         fields = inspect.signature(cls).parameters
         options = [{}]
         for choice, values in CHOICES.items():
@@ -136,8 +152,40 @@ class TestTypicalAtLength(SamplerContract):
     rules = LONG_RULES
 
 
+AT_HUB = [
+    pytest.param(sampler, id=f"{name} {number}")
+    for name, samplers in HUB_SETTINGS.items()
+    for number, sampler in enumerate(samplers)
+]
+DEAF_TO_OTHERS = [
+    param
+    for param in AT_HUB
+    if type(param.values[0]) is st.DistributedSGLD
+    or getattr(param.values[0], "form", None) == "fixed-point"
+]
+"""Sites that are not visited change nothing for the others, and in QLSD* linear terms cancel."""
+
+
+@pytest.mark.slow
+class TestAtHub(SamplerContract):
+    samplers = tuple(param for param in AT_HUB if param not in DEAF_TO_OTHERS)
+
+
+@pytest.mark.slow
+class TestDeafToOthers(SamplerContract):
+    samplers = DEAF_TO_OTHERS
+    rules = tuple(rule for rule in RULES if rule is not runs.agents_only_read_their_inbox)
+
+
+@pytest.mark.slow
+class TestVisitsOfTwoSites(SamplerContract):
+    samplers = (st.DistributedSGLD(0.02, (2, 1), visits="cyclic"),)
+    rules = (runs.agents_only_read_their_inbox,)
+    problem, network = st.with_hub(paper_problem(2), prior="hub")
+
+
 def test_every_sampler_of_the_library_is_covered():
-    assert set(SETTINGS) == set(BUILT_IN)
+    assert {*SETTINGS, *HUB_SETTINGS} == set(BUILT_IN)
 
 
 SHARED_PER_ROUND = {"coherent": 1, "curvature": 1, "coherent-curvature": 2}
@@ -146,6 +194,10 @@ SHARED_PER_DECISION = {"factorised": 1, "sum": 2}
 
 def shared_draws(sampler):
     """How often an agent draws what all agents draw with it, in two cycles of rounds."""
+    if sampler.needs_hub:
+        is_random = getattr(sampler, "visits", "cyclic") == "random"
+        numbers = int(is_random) + (getattr(sampler, "participants", None) or 0)
+        return 2 * 2 * numbers  # a whole number takes two keys
     if sampler.draws_nothing or isinstance(sampler, (st.MAHMC, st.NetworkGibbs)):
         return 0
     if sampler.reads_each:
@@ -156,7 +208,7 @@ def shared_draws(sampler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", ALL_TYPICAL)
+@pytest.mark.parametrize("sampler", [*ALL_TYPICAL, *AT_HUB])
 def test_no_key_is_used_twice_and_shared_noise_as_often_as_the_equations_say(sampler):
-    used = keys.keys_used(Trial.of(), sampler)
+    used = keys.keys_used(Trial.of(sampler=sampler), sampler)
     assert used.shared == keys.KEY_CHAINS * shared_draws(sampler)

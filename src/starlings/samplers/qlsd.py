@@ -22,9 +22,9 @@ With g_i the gradient of f_i, or its estimate from one minibatch at both points,
 where y is the mode of the posterior, known from the start, and z the iterate of the last of every
 l-th cycle, beginning with the first. m_i is zero at the start, and a is at most 1 / (1 + omega).
 
-By (5) the noise of quantised gradients is relative to what is quantised. In (6) that does not vanish
-at the mode if sites differ, and widens the draws. In (7) and (8) it does: there h_i - m_i comes to
-the change of the gradient since the mode, or to what the gradient differs by from its own mean.
+By (5) the noise of quantised gradients is relative to what is quantised. In (6) that does not
+vanish at the mode if sites differ, and widens the draws. In (7) and (8) it does: there h_i - m_i
+comes to what the gradient differs by from that at the mode, or from its own mean.
 Without quantisation, with all sites and all rows, every form is the unadjusted Langevin algorithm.
 """
 

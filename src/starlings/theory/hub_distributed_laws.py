@@ -7,7 +7,8 @@ the part q_s of all steps. One of its tau_s steps is
     G_s = P + H_s / q_s + c (sum_t H_t - H_s / q_s),   and e_s in the same way from r, b    (2)
 
 with c = 0 for Distributed SGLD. With cyclic visits the sites take turns. With random ones the next
-iterate is drawn from a mixture of S Gaussians, and only its mean follows from the mean of this one.
+iterate is drawn from a mixture of S Gaussians, and only its mean follows from the mean of this one;
+but with c = 1 and equal tau_s the walks (1) are the same at all sites.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def _visiting(s: Stacked, sampler: DistributedSGLD, correction: float) -> Law:
     """The law of visits in turn, or the mean of visits at random."""
     walks = site_walks(s, sampler, correction)
     reason = None if sampler.batch_size is None else MINIBATCHES
-    if sampler.visits == "random":
+    are_equal = correction == 1 and np.ndim(sampler.local_steps) == 0
+    if sampler.visits == "random" and not are_equal:
         transition, offset, _ = (np.mean(part, axis=0) for part in zip(*walks, strict=True))
         walks = [Recursion(transition, offset, np.zeros_like(transition))]
         reason = MIXTURE
