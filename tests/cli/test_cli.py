@@ -235,6 +235,15 @@ FIELD = {
     'name = "depsgld"\nstep_size = 0.1\nsmoothing = 0.1\nsupport = {kind = "box", lower = 0.0}': (
         st.DEPSGLD(0.1, st.Box(lower=0.0), 0.1)
     ),
+    'name = "distributed-sgld"\nstep_size = 0.1\nlocal_steps = [1, 2, 1]': (
+        st.DistributedSGLD(0.1, (1, 2, 1))
+    ),
+    'name = "fsgld"\nstep_size = 0.1\nlocal_steps = 3\nvisits = "cyclic"': (
+        st.FSGLD(0.1, 3, "cyclic")
+    ),
+    'name = "qlsd"\nstep_size = 0.1\nlevels = 4\nparticipants = 2': (
+        st.QLSD(0.1, levels=4, participants=2)
+    ),
 }
 
 

@@ -1,9 +1,11 @@
-"""What Distributed SGLD and FSGLD draw from, by exact laws: walks that are too long, and the cure."""
+"""What Distributed SGLD and FSGLD draw from, by exact laws: walks too long, and the cure."""
 
 from __future__ import annotations
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
@@ -198,6 +200,27 @@ def test_settings_that_do_not_fit_are_refused(at_hub):
         st.DistributedSGLD(0.01, (1, 0))
     with pytest.raises(ValueError, match='prior="hub"'):
         st.sample(*st.with_hub(paper_problem(2)), st.FSGLD(0.01), draws=1)
+
+
+def test_surrogates_are_expansions_of_the_likelihood_at_the_mode_of_a_site():
+    """Logistic regression with the prior N(0, 0.49 I), by Newton's method in NumPy."""
+    X, y, names = logistic_rows()
+    plain = st.models.logistic_regression(X, y, names, prior_std=0.7, intercept=False)
+    problem, network = st.with_hub(plain, prior="hub")
+    with jax.enable_x64(True):
+        agents = problem.agents(network)
+        fit = jax.vmap(lambda agent: st.FSGLD(0.1).memory(agent, jnp.zeros(3), None).own)
+        found = np.asarray(fit(agents))
+    for number, site in enumerate(plain.sites, start=1):
+        Z, t, x = X[names == site], y[names == site], np.zeros(3)
+        for _ in range(30):
+            p = 1 / (1 + np.exp(-Z @ x))
+            slope, hessian = Z.T @ (p - t), (Z.T * (p * (1 - p))) @ Z
+            bend = np.eye(3) / (0.49 * SITES)
+            mode, x = x, x - np.linalg.solve(hessian + bend, slope + bend @ x)
+        np.testing.assert_allclose(mode, x, atol=1e-12)
+        wanted = np.concatenate([hessian @ x - slope, hessian[np.triu_indices(3)]])
+        np.testing.assert_allclose(found[number], wanted, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.slow

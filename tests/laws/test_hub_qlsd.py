@@ -34,7 +34,7 @@ def langevin_ratio(eta):
 
 
 def test_without_quantisation_it_is_unadjusted_langevin():
-    """ULA 1.017, in every form, with every site and every row; the mean is that of the posterior."""
+    """ULA 1.017 in every form, with all sites and all rows; the mean is that of the posterior."""
     problem, network = st.with_hub(ring_of_modes()[0])
     for form in QLSD_FORMS:
         mode = np.zeros(2) if form == "fixed-point" else None
