@@ -202,6 +202,7 @@ def test_settings_that_do_not_fit_are_refused(at_hub):
         st.sample(*st.with_hub(paper_problem(2)), st.FSGLD(0.01), draws=1)
 
 
+@pytest.mark.slow
 def test_surrogates_are_expansions_of_the_likelihood_at_the_mode_of_a_site():
     """Logistic regression with the prior N(0, 0.49 I), by Newton's method in NumPy."""
     X, y, names = logistic_rows()

@@ -156,8 +156,10 @@ class DistributedSGLD(HubSampler):
     def messages_until(self, rounds: np.ndarray, network: Network) -> np.ndarray:
         """One message down and one up in each cycle, (round, agent).
 
-        Only the visited site takes part. With random visits the messages of a site are the
-        expected ones, 1/S in a cycle, since chains visit it at different times.
+        Only the visited site takes part, which hub and sites know from shared randomness. The
+        other sites hear the chain too, to have draws; that is not counted, since no step needs it.
+        With random visits the messages of a site are the expected ones, 1/S in a cycle, since
+        chains visit it at different times.
         """
         down, up = (np.asarray(rounds) + 1) // 2, np.asarray(rounds) // 2
         sites = network.size - 1

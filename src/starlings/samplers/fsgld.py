@@ -19,7 +19,8 @@ The surrogate here is the second-order Taylor series of l_s at the mode of
     l_s(x) + p(x) / S                                                                       (3)
 
 the site's own posterior with its share of the prior. In cycle 1 all sites send A_s and a_s, and the
-hub returns their sums in cycle 2, in which the chain begins to move.
+hub returns their sums in cycle 2, in which the chain begins to move. The search for the mode of
+(3) is not among the gradients that `gradients_per_round` counts.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class QLSD(HubSampler):
     step_field = "step_size"
     card: ClassVar[Card] = Card(
         title="QLSD",
-        exchanged="position x; quantised gradient, see `bits_per_message`",
+        exchanged="position x; quantised gradient",
         floats_per_parameter=1,
         bias="first order in the step, and too wide by the noise of quantised gradients, most of "
         "all in the plain form where sites differ",
@@ -219,8 +219,9 @@ class QLSD(HubSampler):
     def messages_until(self, rounds: np.ndarray, network: Network) -> np.ndarray:
         """One message to and from every site in A in each cycle, (round, agent).
 
-        A reference point goes to all sites. Where A is not all sites, messages of a site are the
-        expected ones, since chains have different sets.
+        A reference point goes to all sites. Other sites hear the iterate too, to have draws; that
+        is not counted, since no step needs it. Where A is not all sites, messages of a site are
+        the expected ones, since chains have different sets.
         """
         down, up = (np.asarray(rounds) + 1) // 2, np.asarray(rounds) // 2
         sites = network.size - 1
