@@ -73,8 +73,8 @@ from starlings.samplers import AsyncDADMMS as AsyncDADMMS
 from starlings.samplers import Card as Card
 from starlings.samplers import Decay as Decay
 from starlings.samplers import DIGing as DIGing
-from starlings.samplers import EventDULA as EventDULA
 from starlings.samplers import DistributedSGLD as DistributedSGLD
+from starlings.samplers import EventDULA as EventDULA
 from starlings.samplers import HubSampler as HubSampler
 from starlings.samplers import HubState as HubState
 from starlings.samplers import Info as Info

@@ -124,7 +124,6 @@ def test_a_coordinator_is_asked_for(problem):
         st.sample(found, st.Network.ring(found.num_agents), Summed(0.01), draws=1)
 
 
-
 def test_a_hub_that_tuning_gave_a_part_of_the_potentials_is_refused(problem):
     found, network = st.with_hub(problem)
     slopes, curvatures = np.zeros((found.num_agents, 3)), np.zeros((found.num_agents, 3))

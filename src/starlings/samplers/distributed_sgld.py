@@ -78,6 +78,7 @@ class DistributedSGLD(HubSampler):
         reference="Ahn, Shahbaba, Welling 2014",
         public_code="there is none by the authors; in one by others the noise has the standard "
         "deviation eps^2 and is one number for all parameters",
+        not_masked="one site at a time sends anything, so that a sum would be its message",
     )
 
     def __post_init__(self) -> None:

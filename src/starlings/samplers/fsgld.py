@@ -19,8 +19,7 @@ The surrogate here is the second-order Taylor series of l_s at the mode of
     l_s(x) + p(x) / S                                                                       (3)
 
 the site's own posterior with its share of the prior. In cycle 1 all sites send A_s and a_s, and the
-hub returns their sums in cycle 2, in which the chain begins to move. The search for the mode of
-(3) is not among the gradients that `gradients_per_round` counts.
+hub returns their sums in cycle 2, in which the chain begins to move.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ import numpy as np
 
 from starlings.errors import check_positive
 from starlings.network import Network
-from starlings.problem import Agent
+from starlings.problem import Agent, Problem
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
@@ -77,6 +76,7 @@ class FSGLD(DistributedSGLD):
         bias="first order in the step; with many local steps where surrogates are poor, towards a "
         "mixture of local posteriors",
         reference="El Mekkaoui, Mesquita, Blomstedt, Kaski 2021",
+        not_masked=DistributedSGLD.card.not_masked,
     )
 
     def __post_init__(self) -> None:
@@ -119,6 +119,11 @@ class FSGLD(DistributedSGLD):
         down = (rounds + 1) // 2
         sent[..., network.centre] = sites * np.minimum(down, 2) + np.maximum(down - 2, 0)
         return sent
+
+    def gradients_until(self, rounds: np.ndarray, problem: Problem) -> np.ndarray:
+        """The fit of the surrogate, a search and derivatives, and then what walks need."""
+        walks = np.maximum(np.asarray(rounds) - 2, 0) * self.gradients_per_round(problem)
+        return np.where(np.asarray(rounds) > 0, 2, 0) + walks
 
     def numbers_until(self, rounds: np.ndarray, network: Network, dim: int) -> np.ndarray:
         """Numbers that every agent has sent until these rounds, without padding, (round, agent).

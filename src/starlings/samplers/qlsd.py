@@ -99,6 +99,7 @@ class QLSD(HubSampler):
         reference="Vono, Plassier, Durmus, Dieuleveut, Moulines 2022",
         public_code="quantises a vector that is quantised already, and starts the memory at the "
         "parameters instead of zero",
+        not_masked="masks need all bits of numbers, which quantised gradients do without",
     )
 
     def __post_init__(self) -> None:
