@@ -12,8 +12,9 @@ The public names, each loaded when it is first used, so that `import starlings` 
     supports              `Box`, `Ball`, `Simplex`, `Support`
     to tune by hand       `tune`, `Tuning`
     to go on without      `without` (absent sites)
-    with a coordinator    `with_hub`, `FedAvgLangevin`, `FALD`, `VRFALD`, `ELF`, `SplitGibbs`,
-                          `DGLMC`, `GlobalConsensusMC`, `FedPA`, `estimate_at_zero`, `AtZero`
+    with a coordinator    `with_hub`, `DistributedSGLD`, `FSGLD`, `QLSD`, `FedAvgLangevin`, `FALD`,
+                          `VRFALD`, `ELF`, `SplitGibbs`, `DGLMC`, `GlobalConsensusMC`, `FedPA`,
+                          `estimate_at_zero`, `AtZero`
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
                           `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `testing`,

@@ -70,13 +70,16 @@ from starlings.samplers import DSGLD as DSGLD
 from starlings.samplers import DULA as DULA
 from starlings.samplers import ELF as ELF
 from starlings.samplers import FALD as FALD
+from starlings.samplers import FSGLD as FSGLD
 from starlings.samplers import GEXTRA as GEXTRA
 from starlings.samplers import MAHMC as MAHMC
+from starlings.samplers import QLSD as QLSD
 from starlings.samplers import VRFALD as VRFALD
 from starlings.samplers import AsyncDADMMS as AsyncDADMMS
 from starlings.samplers import Card as Card
 from starlings.samplers import Decay as Decay
 from starlings.samplers import DIGing as DIGing
+from starlings.samplers import DistributedSGLD as DistributedSGLD
 from starlings.samplers import EventDULA as EventDULA
 from starlings.samplers import FedAvgLangevin as FedAvgLangevin
 from starlings.samplers import FedPA as FedPA

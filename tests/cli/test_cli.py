@@ -245,6 +245,15 @@ FIELD = {
     'name = "split-gibbs"\nrho = 0.5\nalpha = 0.1': st.SplitGibbs(0.5, 0.1),
     'name = "dg-lmc"\nvariance = [0.1, 0.2]\nlocal_steps = 3': st.DGLMC([0.1, 0.2], 3),
     'name = "gcmc"\nvariance = 0.1': st.GlobalConsensusMC(0.1),
+    'name = "distributed-sgld"\nstep_size = 0.1\nlocal_steps = [1, 2, 1]': (
+        st.DistributedSGLD(0.1, (1, 2, 1))
+    ),
+    'name = "fsgld"\nstep_size = 0.1\nlocal_steps = 3\nvisits = "cyclic"': (
+        st.FSGLD(0.1, 3, "cyclic")
+    ),
+    'name = "qlsd"\nstep_size = 0.1\nlevels = 4\nparticipants = 2': (
+        st.QLSD(0.1, levels=4, participants=2)
+    ),
 }
 
 

@@ -124,44 +124,10 @@ def test_a_coordinator_is_asked_for(problem):
         st.sample(found, st.Network.ring(found.num_agents), Summed(0.01), draws=1)
 
 
-def test_a_hub_is_made_once_and_has_a_name_of_its_own(problem):
-    found, _ = st.with_hub(problem)
-    with pytest.raises(ValueError, match="a hub already"):
-        st.with_hub(found, name="other")
-    with pytest.raises(ValueError, match="as one of the sites is"):
-        st.with_hub(problem, name=problem.sites[0])
-    with pytest.raises(ValueError, match="prior"):
-        st.with_hub(problem, prior="nobody")
-    assert found.pooled().hub is None
-    with pytest.raises(ValueError, match="it has a hub"):
-        found.without(found.sites[1:2])
-
-
-def test_the_prior_has_to_be_where_the_sampler_needs_it(problem):
-    found, network = st.with_hub(problem, prior="hub")
-    with pytest.raises(ValueError, match="needs the prior at the sites"):
-        st.sample(found, network, Summed(0.01), draws=1)
-
-
-@pytest.fixture
-def study(tmp_path):
-    (tmp_path / "rows.csv").write_text("site,x,y\na,1,1.1\na,2,1.9\nb,3,3.2\nb,4,3.9\n")
-    (tmp_path / "study.toml").write_text(
-        '[model]\nkind = "linear_regression"\noutcome = "y"\ncovariates = ["x"]\nnoise_std = 1.0\n'
-        '[data]\nfile = "rows.csv"\nsite = "site"\n[network]\ngraph = "hub"\n'
-    )
-    return st.Study.read(tmp_path / "study.toml")
-
-
-def test_a_study_can_have_a_hub(study):
-    problem = study.make_problem()
-    network = study.make_network(problem.sites)
-    assert problem.sites == ["hub", "a", "b"]
-    assert network.names[network.centre] == "hub"
-    result = st.sample(problem, network, Summed(0.01), draws=3, burn_in=0, check=False)
-    assert list(result.posterior["agent"].values) == ["hub", "a", "b"]
-
-
-def test_a_hub_needs_all_sites_in_one_process(study):
-    with pytest.raises(ValueError, match="all sites in one process"):
-        study.make_problem(["a"])
+def test_a_hub_that_tuning_gave_a_part_of_the_potentials_is_refused(problem):
+    found, network = st.with_hub(problem)
+    slopes, curvatures = np.zeros((found.num_agents, 3)), np.zeros((found.num_agents, 3))
+    Summed(0.01).check(found.affine(np.ones(3), np.ones(3), slopes, curvatures), network)
+    slopes[:2] = [[1.0], [-1.0]]
+    with pytest.raises(ValueError, match="give the original problem"):
+        Summed(0.01).check(found.affine(np.ones(3), np.ones(3), slopes, curvatures), network)

@@ -46,6 +46,12 @@ COSTS_WITH_TIES = [  # the same for samplers with copies at six sites and a hub
     (st.FedPA(0.1), 0, 0),  # in the long run
 ]
 
+HUB_COSTS = [  # the same with six sites and a hub, whatever the potentials
+    (st.DistributedSGLD(0.1), 1 / 12),
+    (st.FSGLD(0.1, 4), 4 / 12),
+    (st.QLSD(0.1), 1 / 2),
+]
+
 
 def logistic_problem():
     return st.models.logistic_regression(*logistic_rows())
@@ -58,7 +64,7 @@ def test_passes_through_the_rows(sampler, quadratic, curved):
 
 
 def test_every_sampler_of_the_library_says_what_it_costs():
-    tried = [*COSTS, *WITH_HUB, *COSTS_WITH_TIES]
+    tried = [*COSTS, *WITH_HUB, *COSTS_WITH_TIES, *HUB_COSTS]
     assert {type(sampler) for sampler, *_ in tried} == set(BUILT_IN.values())
 
 
@@ -82,6 +88,18 @@ def test_the_search_of_fedpa_ends_with_a_hessian():
         search = 10 * 2 * 6 / 73
         wanted = [search, 2 * search, 2 * search, 2 * search + 1, 2 * search + 1]
         np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("sampler", "wanted"), HUB_COSTS, ids=str)
+def test_passes_through_the_rows_at_sites_with_a_hub(sampler, wanted):
+    problem, _ = st.with_hub(unequal_linear_problem(), prior=sampler.prior_at)
+    assert sampler.gradients_per_round(problem) == pytest.approx(wanted, rel=1e-15)
+    rounds = np.array([0, 1, 2, 3, 60])
+    found = sampler.gradients_until(rounds, problem)
+    if isinstance(sampler, st.FSGLD):  # a search and derivatives; then it moves from cycle 2 on
+        np.testing.assert_allclose(found, [0, 2, 2, 2 + wanted, 2 + 58 * wanted], rtol=1e-14)
+    else:
+        np.testing.assert_array_equal(found, rounds * sampler.gradients_per_round(problem))
 
 
 @pytest.mark.parametrize("sampler", [sampler for sampler, *_ in COSTS], ids=str)

@@ -27,6 +27,8 @@ MASKING = {
 """What the card of a sampler says of masks, in words."""
 PANEL = "Sampling"
 """The heading of these commands in `starlings --help`."""
+SIZE_WIDTH = 10
+"""Characters in a line about the size of messages: the longest word there is "parameters"."""
 
 
 @command(PANEL, "starlings sample hospitals.toml --draws 2000 --output hospitals.nc")
@@ -206,7 +208,10 @@ def _print_samplers(found: dict[str, type[Sampler]]) -> None:
     from rich.table import Table
 
     table = Table(show_lines=True, padding=0)
-    for heading in ("name", "exchanged", "floats per neighbour per round", "bias", "reference"):
+    table.add_column("name", no_wrap=True)
+    table.add_column("exchanged", overflow="fold")
+    table.add_column("floats per neighbour per round", overflow="fold", max_width=SIZE_WIDTH)
+    for heading in ("bias", "reference"):
         table.add_column(heading, overflow="fold")
     for name, sampler in found.items():
         card = sampler.card

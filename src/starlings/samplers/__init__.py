@@ -15,6 +15,7 @@ from starlings.samplers.dadmms import DADMMS
 from starlings.samplers.depsgld import DEPSGLD
 from starlings.samplers.dglmc import DGLMC
 from starlings.samplers.diging import DIGing
+from starlings.samplers.distributed_sgld import DistributedSGLD
 from starlings.samplers.dpsgld import DPSGLD
 from starlings.samplers.dsghmc import DSGHMC
 from starlings.samplers.dsgld import DSGLD
@@ -24,6 +25,7 @@ from starlings.samplers.event_dula import EventDULA
 from starlings.samplers.fald import FALD, VRFALD
 from starlings.samplers.fedavg_langevin import FedAvgLangevin
 from starlings.samplers.fedpa import FedPA
+from starlings.samplers.fsgld import FSGLD
 from starlings.samplers.gcmc import GlobalConsensusMC
 from starlings.samplers.gextra import GEXTRA
 from starlings.samplers.gibbs import NetworkGibbs
@@ -32,6 +34,7 @@ from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
 from starlings.samplers.peer_learning import PeerLearning
+from starlings.samplers.qlsd import QLSD
 from starlings.samplers.split_gibbs import SplitGibbs
 
 __all__ = [
@@ -45,13 +48,16 @@ __all__ = [
     "DULA",
     "ELF",
     "FALD",
+    "FSGLD",
     "GEXTRA",
     "MAHMC",
+    "QLSD",
     "VRFALD",
     "AsyncDADMMS",
     "Card",
     "DIGing",
     "Decay",
+    "DistributedSGLD",
     "EventDULA",
     "FedAvgLangevin",
     "FedPA",

@@ -59,7 +59,7 @@ class GlobalConsensusMC(HubSampler):
         exchanged="position; positions of the sites",
         floats_per_parameter=1,
         bias="first order in lambda: over-dispersed, and sites with many rows count less; "
-        "`estimate_at_zero` takes it off",
+        "a regression on lambda takes it off",
         reference="Rendell, Johansen, Lee, Whiteley 2021",
     )
 

@@ -85,6 +85,12 @@ class HubSampler(Sampler):
                 f"{self.card.title} needs the prior at the {self.prior_at}: take "
                 f"`starlings.with_hub(problem{self._of_prior})`."
             )
+        frame = problem.frame
+        if frame is not None and (frame.linear_tilt.any() or frame.quadratic_tilt.any()):
+            raise ValueError(
+                f"{self.card.title} asks the sites alone for the data, and tuning gave the hub a "
+                "part of their potentials: give the original problem."
+            )
 
     @property
     def _of_prior(self) -> str:

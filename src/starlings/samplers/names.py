@@ -33,11 +33,14 @@ from starlings.samplers import (
     DULA,
     ELF,
     FALD,
+    FSGLD,
     GEXTRA,
     MAHMC,
+    QLSD,
     VRFALD,
     AsyncDADMMS,
     DIGing,
+    DistributedSGLD,
     EventDULA,
     FedAvgLangevin,
     FedPA,
@@ -78,6 +81,9 @@ BUILT_IN: Mapping[str, type[Sampler]] = {
     "fald": FALD,
     "vr-fald": VRFALD,
     "elf": ELF,
+    "distributed-sgld": DistributedSGLD,
+    "fsgld": FSGLD,
+    "qlsd": QLSD,
 }
 """The samplers of this library; no installed package can take one of these names."""
 

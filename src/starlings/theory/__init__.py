@@ -2,9 +2,11 @@
 
 from starlings.theory import (
     built_in_laws,
+    hub_distributed_laws,
     hub_elf_laws,
     hub_fald_laws,
     hub_fedpa_laws,
+    hub_qlsd_laws,
     hub_split_laws,
 )
 from starlings.theory.bound import Bound, Distances, paper_law, true_distances, wasserstein_bound
@@ -42,9 +44,11 @@ __all__ = [
     "gaussian_w2",
     "graph_matrices",
     "has_law",
+    "hub_distributed_laws",
     "hub_elf_laws",
     "hub_fald_laws",
     "hub_fedpa_laws",
+    "hub_qlsd_laws",
     "hub_split_laws",
     "law",
     "noise_norm",
