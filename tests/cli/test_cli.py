@@ -232,8 +232,19 @@ FIELD = {
     'name = "peer-learning"\nupdates = 3': st.PeerLearning(updates=3),
     'name = "mahmc"\nstep_size = 0.1\nform = "published"': st.MAHMC(0.1, "published"),
     'name = "gibbs"\nrho = 2.0': st.NetworkGibbs(2.0),
-    'name = "depsgld"\nstep_size = 0.1\nsmoothing = 0.1\nsupport = {kind = "box", lower = 0.0}': (
+    'name = "depsgld"\nstep_size = 0.1\nsmoothing = 0.1\npenalty = {kind = "box", lower = 0.0}': (
         st.DEPSGLD(0.1, st.Box(lower=0.0), 0.1)
+    ),
+    'name = "dadmms"\nrho = 2.0\npenalty = {kind = "lasso", strength = 3.0}': (
+        st.DADMMS(2.0, penalty=st.Lasso(3.0))
+    ),
+    'name = "spla"\nstep_size = 0.1\nhops = 4\nfirst = "gradient"': st.SPLA(0.1, 4, "gradient"),
+    'name = "pula"\nstep_size = 0.1': st.PULA(0.1),
+    'name = "pmala"\nstep_size = 1\npenalty = {kind = "group-lasso", strength = 1, groups = [0]}': (
+        st.PMALA(1, st.GroupLasso(1, (0,)))
+    ),
+    'name = "myula"\nstep_size = 0.1\nsmoothing = 0.1\npenalty = {kind = "ridge", precision = 2}': (
+        st.MYULA(0.1, st.Ridge(2), 0.1)
     ),
 }
 

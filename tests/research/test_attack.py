@@ -239,7 +239,8 @@ def test_every_sampler_is_attacked():
     methods = {attack.method.split(",")[0] for attack in table.every_attack()}
     titles = {kind.card.title.replace("Midpoint", "midpoint") for kind in BUILT_IN.values()}
     kept_in_one_process = {"Asynchronous D-ADMMS"}  # which other runtimes refuse
-    assert titles - methods == kept_in_one_process
+    at_one_place = {"P-ULA", "P-MALA", "MYULA"}  # which send nothing
+    assert titles - methods == kept_in_one_process | at_one_place
 
 
 def test_a_table_says_what_was_found():

@@ -25,7 +25,11 @@ from starlings.samplers.hub import HubSampler, HubState
 from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
+from starlings.samplers.myula import MYULA
 from starlings.samplers.peer_learning import PeerLearning
+from starlings.samplers.pmala import PMALA
+from starlings.samplers.pula import PULA
+from starlings.samplers.spla import SPLA
 
 __all__ = [
     "CADMM",
@@ -37,6 +41,10 @@ __all__ = [
     "DULA",
     "GEXTRA",
     "MAHMC",
+    "MYULA",
+    "PMALA",
+    "PULA",
+    "SPLA",
     "AsyncDADMMS",
     "Card",
     "DIGing",

@@ -1,6 +1,6 @@
 """Exact laws of samplers on quadratic potentials, and how fast D-ADMMS converges."""
 
-from starlings.theory import built_in_laws
+from starlings.theory import built_in_laws, proximal_laws
 from starlings.theory.bound import Bound, Distances, paper_law, true_distances, wasserstein_bound
 from starlings.theory.convergence import (
     Coefficients,
@@ -41,6 +41,7 @@ __all__ = [
     "paper_law",
     "posterior_mode",
     "print_report",
+    "proximal_laws",
     "quadratic_model",
     "register_law",
     "regular_multipliers",
