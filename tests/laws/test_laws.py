@@ -37,6 +37,7 @@ SAMPLERS = {
     "dadmms private": st.DADMMS(rho=2.0, noise="private", output="iterate"),
     "dadmms private half": st.DADMMS(rho=2.0, noise="private", output="half-noise"),
     "dadmms coherent": st.DADMMS(rho=2.0, noise="coherent", output="iterate"),
+    "dadmms ridge": st.DADMMS(rho=2.0, penalty=st.Ridge(5.0)),
     "dadmms coherent half": st.DADMMS(rho=2.0, noise="coherent", output="half-noise"),
     "dadmms curvature": st.DADMMS(rho=2.0, noise="curvature", output="iterate"),
     "dadmms coherent curvature": st.DADMMS(2.0, noise="coherent-curvature", output="iterate"),
@@ -69,6 +70,7 @@ QUICK_SAMPLERS = (
     "gextra private",
     "diging private",
     "gibbs",
+    "spla gradient",
 )
 """Samplers that the quick suite simulates."""
 
