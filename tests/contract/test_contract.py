@@ -51,6 +51,8 @@ CHOICES = {
 }
 AT_ONE_PLACE = [name for name, kind in BUILT_IN.items() if issubclass(kind, OnePlaceSampler)]
 PENALISED = (
+    st.DADMMS(2.0, penalty=st.Lasso((0.0, 1.0, 2.0))),
+    st.CADMM(2.0, st.Ball(0.5)),
     st.DEPSGLD(0.01, st.Lasso((0.0, 1.0, 2.0)), smoothing=0.1),
     st.SPLA(0.2, hops=8, penalty=st.GroupLasso(1.0, (0, 1, 1))),
 )

@@ -9,6 +9,7 @@ is that of the point before the map.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -135,7 +136,7 @@ def test_the_bias_of_proximal_steps_falls_as_the_step_or_as_its_root(name, targe
     """First order with kinks, and of the order 1/2 at the edge of a support, in the mean."""
     exact, order = posterior(TARGETS[target]), TARGETS[target].order
     errors = [LAWS[name](TARGETS[target], h) - exact for h in (2 * STEP, STEP, STEP / 2)]
-    for larger, smaller in zip(errors, errors[1:], strict=False):
+    for larger, smaller in itertools.pairwise(errors):
         assert np.log2(larger[0] / smaller[0]) == pytest.approx(order, abs=0.05)
 
 

@@ -214,6 +214,15 @@ def test_spla_with_proximal_steps_only_has_the_variance_of_their_product():
         np.testing.assert_allclose(moments.covariance, variance, rtol=1e-10)
 
 
+def test_steps_that_the_smoothing_does_not_allow_are_refused_with_the_limit():
+    """Of MYULA on a potential of curvature 1: below 2 / (1 + 1 / s), for every penalty."""
+    problem, network = st.models.gaussian([[[1.0]]]), st.Network.path(1)
+    sampler = st.MYULA(0.1, st.Lasso(1.0), smoothing=0.05)
+    with pytest.raises(st.StabilityError, match=r"take less than 0\.0952"):
+        st.theory.check_stability(problem, network, sampler)
+    st.theory.check_stability(problem, network, sampler.with_settings(step_size=0.095))
+
+
 def test_a_ridge_is_a_gaussian_prior():
     """With it D-ADMMS and C-ADMM have the laws of a problem whose agents have a part of it each."""
     problem, network, p = paper_problem(5), RING5, 1.7
