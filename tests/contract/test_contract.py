@@ -11,11 +11,10 @@ from starlings.samplers.dadmms import ADMM_NOISE_LAWS, OUTPUTS
 from starlings.samplers.mahmc import FORMS
 from starlings.samplers.metropolis import DECISIONS
 from starlings.samplers.names import BUILT_IN
-from starlings.samplers.one_place import OnePlaceSampler
 from starlings.samplers.peer_learning import CALIBRATIONS, FAMILIES
 from starlings.samplers.spla import FIRST_STEPS
 from starlings.testing import RULES, SamplerContract, keys, rules, runs
-from starlings.testing.trial import Trial, linear_problem
+from starlings.testing.trial import Trial
 from tests.problems import irregular_graph, unequal_linear_problem
 
 SETTINGS = {
@@ -49,7 +48,7 @@ CHOICES = {
     "calibration": CALIBRATIONS,
     "first": FIRST_STEPS,
 }
-AT_ONE_PLACE = [name for name, kind in BUILT_IN.items() if issubclass(kind, OnePlaceSampler)]
+AT_ONE_PLACE = [name for name, kind in BUILT_IN.items() if kind.needs_one_place]
 PENALISED = (
     st.DADMMS(2.0, penalty=st.Lasso((0.0, 1.0, 2.0))),
     st.CADMM(2.0, st.Ball(0.5)),
@@ -78,7 +77,7 @@ QUICK_RULES = (
 def variants():
     """Every sampler of a network with every choice that it accepts."""
     for name, cls in BUILT_IN.items():
-        if issubclass(cls, OnePlaceSampler):
+        if cls.needs_one_place:
             continue
         fields = inspect.signature(cls).parameters
         options = [{}]
@@ -155,8 +154,6 @@ class TestOnePlace(SamplerContract):
         st.PMALA(0.1, st.Box(-0.5, 1.0)),
         st.MYULA(0.02, st.Ball(1.0), smoothing=0.1),
     )
-    problem = linear_problem().pooled()
-    network = st.Network.path(1)
 
 
 @pytest.mark.slow

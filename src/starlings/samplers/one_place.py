@@ -19,6 +19,7 @@ class OnePlaceSampler(Sampler):
     A subclass has the field `penalty`: g, or None for none.
     """
 
+    needs_one_place = True
     step_field = "step_size"
     penalty: Penalty | None
 
