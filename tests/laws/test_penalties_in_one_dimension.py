@@ -199,12 +199,20 @@ def test_long_runs_have_the_computed_law(name, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_long_runs_would_show_another_law(name, target):
-    """The posterior itself is outside of the Monte Carlo error, or (half noise) almost."""
-    exact = posterior(TARGETS[target])
+def test_long_runs_would_show_the_posterior(name, target):
+    """Taken for the law of the draws it is outside of the Monte Carlo error.
+
+    But not for half-noise output under a Laplace prior, which differs from the iterates, whose
+    error is seen, by noise of a known variance.
+    """
+    kind = TARGETS[target]
+    exact, law = posterior(kind), LAWS[name](kind, STEP)
+    if (name, target) == ("half-noise", "laplace"):
+        mean, variance = LAWS["dadmms"](kind, STEP)
+        np.testing.assert_allclose(law, [mean, variance + STEP / 2], rtol=1e-12)
+        return
     errors = np.sqrt([exact[1] / CHAINS, 3 * exact[1] ** 2 / CHAINS])
-    bias = np.abs(LAWS[name](TARGETS[target], STEP) - exact) / errors
-    assert bias.max() > (4 if (name, target) == ("half-noise", "laplace") else SIGMAS)
+    assert np.max(np.abs(law - exact) / errors) > SIGMAS
 
 
 def assert_atoms(draws, kind, name, h):

@@ -55,6 +55,7 @@ class MYULA(OnePlaceSampler):
         floats_per_parameter=0,
         bias="first order in the smoothing of the penalty, and in the step",
         reference="Durmus, Moulines, Pereyra 2018",
+        not_masked="it runs at one place, and sends nothing",
         public_code="the Matlab code of split Gibbs has the noise sqrt(2 s) in place of "
         "sqrt(2 gamma): twice the standard deviation",
     )

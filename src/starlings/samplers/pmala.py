@@ -23,7 +23,7 @@ import jax.numpy as jnp
 
 from starlings.errors import check_positive
 from starlings.network import Inbox
-from starlings.problem import Agent
+from starlings.problem import Agent, Problem
 from starlings.problem.penalties import Penalty, check_is_penalty
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
@@ -64,6 +64,7 @@ class PMALA(OnePlaceSampler):
         floats_per_parameter=0,
         bias="none",
         reference="Pereyra 2016",
+        not_masked="it runs at one place, and sends nothing",
     )
 
     def __post_init__(self) -> None:
@@ -73,6 +74,10 @@ class PMALA(OnePlaceSampler):
     def prepare(self, agent: Agent) -> Agent:
         """Compute the matrix of m(x), if the potential is quadratic and there is no penalty."""
         return agent if self.penalty is not None else prepared(agent, 2 / self.step_size)
+
+    def gradients_per_round(self, problem: Problem) -> float:
+        """A proximal step and a value of the potential."""
+        return 2.0
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PMALAState:
         """Start at `position`."""

@@ -53,6 +53,7 @@ class PULA(OnePlaceSampler):
         floats_per_parameter=0,
         bias="too wide, first order in the step",
         reference="Pereyra 2016",
+        not_masked="it runs at one place, and sends nothing",
     )
 
     def __post_init__(self) -> None:

@@ -79,6 +79,7 @@ class SPLA(Sampler):
         floats_per_parameter=2,
         bias="first order in the step",
         reference="Salim, Kovalev, Richtarik 2019",
+        not_masked="a token is the message of one agent, which no sum with others hides",
         public_code="the gradient of its notebook is one number, the mean over all coordinates",
     )
 
