@@ -8,7 +8,9 @@ The public names, each loaded when it is first used, so that `import starlings` 
                           `Evidence`
     samplers              `DADMMS`, `CADMM`, `MidpointADMMS`, `Metropolis`, `DSGLD`, `DSGHMC`,
                           `DULA`, `Decay`, `DPSGLD`, `AsyncDADMMS`, `GEXTRA`, `DIGing`,
-                          `PeerLearning`, `MAHMC`, `NetworkGibbs`, `DEPSGLD`, `EventDULA`
+                          `PeerLearning`, `MAHMC`, `NetworkGibbs`, `DEPSGLD`, `EventDULA`, `SPLA`,
+                          `PULA`, `PMALA`, `MYULA`
+    penalties             `Lasso`, `GroupLasso`, `Ridge`, `Penalty`
     supports              `Box`, `Ball`, `Simplex`, `Support`
     to tune by hand       `tune`, `Tuning`
     to go on without      `without` (absent sites)

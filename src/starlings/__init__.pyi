@@ -49,6 +49,10 @@ from starlings.problem import Agent as Agent
 from starlings.problem import Parameter as Parameter
 from starlings.problem import Problem as Problem
 from starlings.problem.hub import with_hub as with_hub
+from starlings.problem.penalties import GroupLasso as GroupLasso
+from starlings.problem.penalties import Lasso as Lasso
+from starlings.problem.penalties import Penalty as Penalty
+from starlings.problem.penalties import Ridge as Ridge
 from starlings.problem.supports import Ball as Ball
 from starlings.problem.supports import Box as Box
 from starlings.problem.supports import Simplex as Simplex
@@ -73,7 +77,11 @@ from starlings.samplers import FALD as FALD
 from starlings.samplers import FSGLD as FSGLD
 from starlings.samplers import GEXTRA as GEXTRA
 from starlings.samplers import MAHMC as MAHMC
+from starlings.samplers import MYULA as MYULA
+from starlings.samplers import PMALA as PMALA
+from starlings.samplers import PULA as PULA
 from starlings.samplers import QLSD as QLSD
+from starlings.samplers import SPLA as SPLA
 from starlings.samplers import VRFALD as VRFALD
 from starlings.samplers import AsyncDADMMS as AsyncDADMMS
 from starlings.samplers import Card as Card

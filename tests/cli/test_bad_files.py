@@ -199,15 +199,16 @@ STUDIES = {
     ),
     "support kind": (
         'name = "dadmms"\nrho = 5.0',
-        'name = "depsgld"\nstep_size = 0.1\nsmoothing = 1.0\nsupport = {kind = "bal"}',
-        "[sampler.support] `kind` must be one of ['box', 'ball', 'simplex'], got 'bal'. "
+        'name = "depsgld"\nstep_size = 0.1\nsmoothing = 1.0\npenalty = {kind = "bal"}',
+        "[sampler.penalty] `kind` must be one of ['lasso', 'group-lasso', 'ridge', 'box', 'ball', "
+        "'simplex'], got 'bal'. "
         "Did you mean 'ball'?",
     ),
     "support radius": (
         'name = "dadmms"\nrho = 5.0',
         'name = "depsgld"\nstep_size = 0.1\nsmoothing = 1.0\n'
-        'support = {kind = "ball", radius = -1.0}',
-        "[sampler.support] `radius` must be positive",
+        'penalty = {kind = "ball", radius = -1.0}',
+        "[sampler.penalty] `radius` must be positive",
     ),
     "exactness": (
         "draws = 2",

@@ -238,9 +238,6 @@ FIELD = {
     'name = "fald"\nstep_size = 0.1\naveraging = 0.2': st.FALD(0.1, averaging=0.2),
     'name = "vr-fald"\nstep_size = 0.1\nrefreshing = 0.2': st.VRFALD(0.1, refreshing=0.2),
     'name = "elf"\nstep_size = 0.1\nform = "primal"\nkeep = 2': st.ELF(0.1, "primal", 2),
-    'name = "depsgld"\nstep_size = 0.1\nsmoothing = 0.1\nsupport = {kind = "box", lower = 0.0}': (
-        st.DEPSGLD(0.1, st.Box(lower=0.0), 0.1)
-    ),
     'name = "fedpa"\nclient_step = 0.1\nupdates = 5': st.FedPA(0.1, updates=5),
     'name = "split-gibbs"\nrho = 0.5\nalpha = 0.1': st.SplitGibbs(0.5, 0.1),
     'name = "dg-lmc"\nvariance = [0.1, 0.2]\nlocal_steps = 3': st.DGLMC([0.1, 0.2], 3),
@@ -253,6 +250,20 @@ FIELD = {
     ),
     'name = "qlsd"\nstep_size = 0.1\nlevels = 4\nparticipants = 2': (
         st.QLSD(0.1, levels=4, participants=2)
+    ),
+    'name = "depsgld"\nstep_size = 0.1\nsmoothing = 0.1\npenalty = {kind = "box", lower = 0.0}': (
+        st.DEPSGLD(0.1, st.Box(lower=0.0), 0.1)
+    ),
+    'name = "dadmms"\nrho = 2.0\npenalty = {kind = "lasso", strength = 3.0}': (
+        st.DADMMS(2.0, penalty=st.Lasso(3.0))
+    ),
+    'name = "spla"\nstep_size = 0.1\nhops = 4\nfirst = "gradient"': st.SPLA(0.1, 4, "gradient"),
+    'name = "pula"\nstep_size = 0.1': st.PULA(0.1),
+    'name = "pmala"\nstep_size = 1\npenalty = {kind = "group-lasso", strength = 1, groups = [0]}': (
+        st.PMALA(1, st.GroupLasso(1, (0,)))
+    ),
+    'name = "myula"\nstep_size = 0.1\nsmoothing = 0.1\npenalty = {kind = "ridge", precision = 2}': (
+        st.MYULA(0.1, st.Ridge(2), 0.1)
     ),
 }
 

@@ -15,6 +15,7 @@ from starlings.samplers.mahmc import FORMS
 from starlings.samplers.metropolis import DECISIONS
 from starlings.samplers.names import BUILT_IN
 from starlings.samplers.peer_learning import CALIBRATIONS, FAMILIES
+from starlings.samplers.spla import FIRST_STEPS
 from starlings.testing import RULES, SamplerContract, keys, rules, runs
 from starlings.testing.trial import Trial
 from tests.problems import irregular_graph, unequal_linear_problem
@@ -30,7 +31,11 @@ SETTINGS = {
     "gextra": {"step_size": 0.01},
     "diging": {"step_size": 0.01},
     "peer-learning": {"updates": 2},
-    "depsgld": {"step_size": 0.01, "support": st.Box(-0.5, 0.5), "smoothing": 0.1},
+    "depsgld": {"step_size": 0.01, "penalty": st.Box(-0.5, 0.5), "smoothing": 0.1},
+    "spla": {"step_size": 0.2, "hops": 9},
+    "pula": {"step_size": 0.1},
+    "pmala": {"step_size": 0.1},
+    "myula": {"step_size": 0.02, "penalty": st.Ridge(2.0), "smoothing": 0.1},
     "gibbs": {"rho": 2.0},
     "mahmc": {"step_size": 0.1, "consensus_rounds": 2},
     "midpoint": {"rho": 2.0},
@@ -44,7 +49,16 @@ CHOICES = {
     "form": FORMS,
     "family": FAMILIES,
     "calibration": CALIBRATIONS,
+    "first": FIRST_STEPS,
 }
+AT_ONE_PLACE = [name for name, kind in BUILT_IN.items() if kind.needs_one_place]
+PENALISED = (
+    st.DADMMS(2.0, penalty=st.Lasso((0.0, 1.0, 2.0))),
+    st.CADMM(2.0, st.Ball(0.5)),
+    st.DEPSGLD(0.01, st.Lasso((0.0, 1.0, 2.0)), smoothing=0.1),
+    st.SPLA(0.2, hops=8, penalty=st.GroupLasso(1.0, (0, 1, 1))),
+)
+"""Samplers with other penalties than `SETTINGS` has."""
 GRADIENT_NOISE = ("private", "coherent")
 LONG_RULES = (runs.draws_are_those_of_a_plain_loop, runs.draws_have_the_registered_law)
 """Rules that compile the most."""
@@ -64,9 +78,11 @@ QUICK_RULES = (
 
 
 def variants():
-    """Every sampler with every noise law, output and minibatching that it accepts."""
+    """Every sampler of a network with every choice that it accepts."""
     for name in SETTINGS:
         cls = BUILT_IN[name]
+        if cls.needs_one_place:
+            continue
         fields = inspect.signature(cls).parameters
         options = [{}]
         for choice, values in CHOICES.items():
@@ -127,6 +143,24 @@ class TestUnusual(OnUnequalSites):
 
 
 @pytest.mark.slow
+class TestPenalised(OnUnequalSites):
+    samplers = PENALISED
+    rules = COMMON_RULES
+
+
+@pytest.mark.slow
+class TestOnePlace(SamplerContract):
+    """Samplers of one agent, with all rows."""
+
+    samplers = (
+        *(kind(**SETTINGS[name]) for name, kind in BUILT_IN.items() if name in AT_ONE_PLACE),
+        st.PULA(0.1, st.Lasso(1.0)),
+        st.PMALA(0.1, st.Box(-0.5, 1.0)),
+        st.MYULA(0.02, st.Ball(1.0), smoothing=0.1),
+    )
+
+
+@pytest.mark.slow
 class TestExample(SamplerContract):
     """The rules that compile the most, on the problems that anybody's sampler is tried on."""
 
@@ -150,7 +184,7 @@ SHARED_PER_DECISION = {"factorised": 1, "sum": 2}
 
 def shared_draws(sampler):
     """How often an agent draws what all agents draw with it, in two cycles of rounds."""
-    if sampler.draws_nothing or isinstance(sampler, (st.MAHMC, st.NetworkGibbs)):
+    if sampler.draws_nothing or isinstance(sampler, (st.MAHMC, st.NetworkGibbs, st.SPLA)):
         return 0
     if sampler.reads_each:
         return 1  # at the start; ticks are drawn in a loop, which the count does not look into

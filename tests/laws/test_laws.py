@@ -37,6 +37,7 @@ SAMPLERS = {
     "dadmms private": st.DADMMS(rho=2.0, noise="private", output="iterate"),
     "dadmms private half": st.DADMMS(rho=2.0, noise="private", output="half-noise"),
     "dadmms coherent": st.DADMMS(rho=2.0, noise="coherent", output="iterate"),
+    "dadmms ridge": st.DADMMS(rho=2.0, penalty=st.Ridge(5.0)),
     "dadmms coherent half": st.DADMMS(rho=2.0, noise="coherent", output="half-noise"),
     "dadmms curvature": st.DADMMS(rho=2.0, noise="curvature", output="iterate"),
     "dadmms coherent curvature": st.DADMMS(2.0, noise="coherent-curvature", output="iterate"),
@@ -50,6 +51,9 @@ SAMPLERS = {
     "gextra private": st.GEXTRA(step_size=0.01, memory=0.3),
     "diging private": st.DIGing(step_size=0.005),
     "gibbs": st.NetworkGibbs(rho=2.0),
+    "spla": st.SPLA(0.05, hops=10),
+    "spla gradient": st.SPLA(0.05, hops=11, first="gradient", penalty=st.Ridge(3.0)),
+    "depsgld ridge": st.DEPSGLD(0.02, st.Ridge(4.0), smoothing=0.3, noise="coherent"),
     "mahmc published": st.MAHMC(0.1, "published-unadjusted", tracking_rounds=2),
     "mahmc corrected": st.MAHMC(0.1, consensus_rounds=2),
     "peer learning mean-field": st.PeerLearning(family="mean-field", updates=3),
@@ -66,6 +70,7 @@ QUICK_SAMPLERS = (
     "gextra private",
     "diging private",
     "gibbs",
+    "spla gradient",
 )
 """Samplers that the quick suite simulates."""
 

@@ -182,6 +182,61 @@ def test_gibbs_over_networks_has_its_augmented_law():
     assert variance_ratios(equal, network, st.NetworkGibbs(rho))[0] == pytest.approx(1, rel=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("curvatures", "make", "ratios"),
+    [
+        ([1.0], lambda h: st.PULA(h), ("1.0756", "1.0075")),
+        ([0.5], lambda h: st.MYULA(h / 2, st.Ridge(0.5), smoothing=h), ("1.0500", "1.0050")),
+        ([0.5, 0.3, 0.5, 0.7], lambda h: st.SPLA(h, 6, "gradient"), ("0.916", "0.9915")),
+    ],
+)
+def test_golden_numbers_of_proximal_samplers(curvatures, make, ratios):
+    """At the steps .1 and .01; a `Ridge` is the other half of the potential of MYULA.
+
+    SPLA has f of curvature .5, and then three proximal maps of potentials of .3, .5 and .7.
+    """
+    network, total = st.Network.path(len(curvatures)), max(sum(curvatures), 1.0)
+    problem = st.models.gaussian(np.array(curvatures)[:, None, None])
+    for h, ratio in zip((0.1, 0.01), ratios, strict=True):
+        variance = law(problem, network, make(h)).stationary().agent(0)[1][0, 0]
+        assert f"{total * variance:.{len(ratio) - 2}f}" == ratio
+
+
+def test_spla_with_proximal_steps_only_has_the_variance_of_their_product():
+    """x' = A (x + sqrt(2 gamma) w) with A = prod_i 1 / (1 + gamma m_i), on any network."""
+    gamma, curvatures = 0.2, np.array([0.4, 1.0, 0.1, 2.0, 0.7])
+    problem, p = st.models.gaussian(curvatures[:, None, None]), 0.9
+    factor = np.prod(1 / (1 + gamma * np.append(curvatures, p)))
+    variance = 2 * gamma * factor**2 / (1 - factor**2)
+    for network in (st.Network.ring(5), st.Network.star(5), st.Network.complete(5)):
+        sampler = st.SPLA.on(network, gamma, penalty=st.Ridge(p))
+        moments = law(problem, network, sampler).stationary()
+        np.testing.assert_allclose(moments.covariance, variance, rtol=1e-10)
+
+
+def test_steps_that_the_smoothing_does_not_allow_are_refused_with_the_limit():
+    """Of MYULA on a potential of curvature 1: below 2 / (1 + 1 / s), for every penalty."""
+    problem, network = st.models.gaussian([[[1.0]]]), st.Network.path(1)
+    sampler = st.MYULA(0.1, st.Lasso(1.0), smoothing=0.05)
+    with pytest.raises(st.StabilityError, match=r"take less than 0\.0952"):
+        st.theory.check_stability(problem, network, sampler)
+    st.theory.check_stability(problem, network, sampler.with_settings(step_size=0.095))
+
+
+def test_a_ridge_is_a_gaussian_prior():
+    """With it D-ADMMS and C-ADMM have the laws of a problem whose agents have a part of it each."""
+    problem, network, p = paper_problem(5), RING5, 1.7
+    hessians = problem.quadratic.hessian + p / 5 * np.eye(2)
+    other = st.models.gaussian(hessians, problem.quadratic.linear)
+    for kind in (st.DADMMS, st.CADMM):
+        found = law(problem, network, kind(5.0, penalty=st.Ridge(p))).stationary()
+        wanted = law(other, network, kind(5.0)).stationary()
+        np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-12)
+        np.testing.assert_allclose(found.covariance, wanted.covariance, rtol=1e-10, atol=1e-15)
+    with pytest.raises(st.NoLawError, match="no exact law is known with the penalty Lasso"):
+        law(problem, network, st.DADMMS(5.0, penalty=st.Lasso(1.0)))
+
+
 @pytest.mark.parametrize("updates", [1, 5])
 def test_beliefs_become_the_posterior_where_every_row_counts_once(updates):
     problem = paper_problem(5)

@@ -32,7 +32,7 @@ SAMPLERS = {
     "peer learning": st.PeerLearning(),
     "MAHMC": st.MAHMC(step_size=0.02, form="published"),
     "Gibbs": st.NetworkGibbs(rho=4.0),
-    "DE-PSGLD": st.DEPSGLD(1e-3, support=st.Ball(0.5), smoothing=0.1),
+    "DE-PSGLD": st.DEPSGLD(1e-3, penalty=st.Ball(0.5), smoothing=0.1),
     "DP-SGLD": st.DPSGLD(1e-4, clip=1.0, noise_multiplier=1.0, secret=bytes(32)),
 }
 QUICK = ("D-SGHMC",)

@@ -47,6 +47,7 @@ FIELD = {
     "depsgld": (st.DEPSGLD(0.002, st.Box(0.0, 0.9), smoothing=0.01, batch_size=2), "ring"),
     "gibbs": (st.NetworkGibbs(rho=2.0), "power-law"),
     "event-dula": (st.EventDULA(0.002, 0.05, threshold=0.3), "power-law"),
+    "spla": (st.SPLA(0.05, hops=2 * AGENTS), "star"),
 }
 """Samplers of the field, each tried on one graph."""
 OTHERS = {

@@ -1,10 +1,11 @@
 """Convex sets of parameters, by the map that takes a point to the nearest point of the set.
 
-That map P is the proximal map of a function that is 0 in the set and infinite outside, and
+That map P is the proximal map, with any step, of the function g that is 0 in the set and infinite
+outside: a set is a penalty (see `penalties`). Its Moreau envelope with the smoothing s,
 
-    |x - P(x)|^2 / 2,   with the gradient x - P(x)                                          (1)
+    g^s(x) = |x - P(x)|^2 / 2s,   with the gradient (x - P(x)) / s                          (1)
 
-is half the squared distance from the set: a potential that is smooth, and 0 in the set.
+is a potential that is smooth, and 0 in the set.
 
     Box        a <= x_k <= b for every coordinate k, with numbers or vectors a and b
     Ball       |x - c| <= r
@@ -23,19 +24,33 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.errors import check_positive
+from starlings.problem.penalties import Penalty, numbers
 from starlings.pytrees import pytree
 
+ROUNDING = 100
+"""Distance from a set, in units of the rounding of the largest coordinate, that counts as none."""
 
-class Support(abc.ABC):
+
+class Support(Penalty):
     """A closed convex set of parameters."""
 
     @abc.abstractmethod
     def project(self, x: jax.Array) -> jax.Array:
         """P(x), the point of the set that is nearest to x, (dim,)."""
 
-    def outside(self, x: jax.Array) -> jax.Array:
-        """x - P(x), the gradient of eq. (1)."""
-        return x - self.project(x)
+    def value(self, x: jax.Array) -> jax.Array:
+        """0 in the set, and infinite outside."""
+        rounding = ROUNDING * jnp.finfo(x.dtype).eps * (1 + jnp.max(jnp.abs(x)))
+        is_inside = jnp.max(jnp.abs(x - self.project(x))) <= rounding
+        return jnp.where(is_inside, 0.0, jnp.inf).astype(x.dtype)
+
+    def prox(self, x: jax.Array, step: Any) -> jax.Array:
+        """P(x), whatever the step."""
+        return self.project(x)
+
+    def part(self, share: Any) -> Support:
+        """The set itself: a part of 0 and infinity is the same again."""
+        return self
 
 
 @pytree
@@ -56,7 +71,7 @@ class Box(Support):
     upper: Any = np.inf
 
     def __post_init__(self) -> None:
-        lower, upper = _numbers("lower", self.lower), _numbers("upper", self.upper)
+        lower, upper = numbers("lower", self.lower), numbers("upper", self.upper)
         if lower.ndim and upper.ndim and lower.shape != upper.shape:
             raise ValueError(
                 f"`lower` and `upper` must have as many numbers, got {lower.size} and {upper.size}."
@@ -127,13 +142,3 @@ class Simplex(Support):
 
 SUPPORTS: Mapping[str, type[Support]] = {"box": Box, "ball": Ball, "simplex": Simplex}
 """The sets by name, for studies."""
-
-
-def _numbers(name: str, value: Any) -> np.ndarray:
-    try:
-        numbers = np.asarray(value, float)
-    except (TypeError, ValueError):
-        numbers = np.array(np.nan)
-    if numbers.ndim > 1 or np.isnan(numbers).any():
-        raise ValueError(f"`{name}` must be a number or a list of numbers, got {value!r}.")
-    return numbers

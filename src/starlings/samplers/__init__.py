@@ -33,8 +33,12 @@ from starlings.samplers.hub import HubSampler, HubState
 from starlings.samplers.mahmc import MAHMC
 from starlings.samplers.metropolis import Metropolis
 from starlings.samplers.midpoint import MidpointADMMS
+from starlings.samplers.myula import MYULA
 from starlings.samplers.peer_learning import PeerLearning
+from starlings.samplers.pmala import PMALA
+from starlings.samplers.pula import PULA
 from starlings.samplers.qlsd import QLSD
+from starlings.samplers.spla import SPLA
 from starlings.samplers.split_gibbs import SplitGibbs
 
 __all__ = [
@@ -51,7 +55,11 @@ __all__ = [
     "FSGLD",
     "GEXTRA",
     "MAHMC",
+    "MYULA",
+    "PMALA",
+    "PULA",
     "QLSD",
+    "SPLA",
     "VRFALD",
     "AsyncDADMMS",
     "Card",

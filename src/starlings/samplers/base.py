@@ -85,7 +85,7 @@ class Card:
             " per pair of parameters": self.floats_per_pair,
             "": self.floats_besides,
         }
-        return " and ".join(f"{count}{what}" for what, count in parts.items() if count)
+        return " and ".join(f"{count}{what}" for what, count in parts.items() if count) or "0"
 
 
 class PilotLength(NamedTuple):

@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 
 from starlings.errors import check_positive
-from starlings.network import Inbox
-from starlings.problem.agent import Agent
+from starlings.network import Inbox, Network
+from starlings.problem import Agent, Problem
+from starlings.problem.penalties import Penalty, check_fits, check_is_penalty
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler
-from starlings.samplers.dadmms import DADMMSState, admm_step
-from starlings.solvers.proximal import prepared
+from starlings.samplers.dadmms import DADMMSState, admm_prepared, admm_step
 
 
 @pytree
@@ -29,9 +29,12 @@ class CADMM(Sampler):
 
     Args:
         rho: the penalty.
+        penalty: g of eq. (9) of `dadmms`, such as `starlings.Lasso(2.0)`: it then finds the mode of
+            the posterior with this penalty. None for none.
     """
 
     rho: Any
+    penalty: Penalty | None = None
 
     draws_nothing = True
     card: ClassVar[Card] = Card(
@@ -45,17 +48,22 @@ class CADMM(Sampler):
 
     def __post_init__(self) -> None:
         check_positive(rho=self.rho)
+        check_is_penalty(self.penalty, may_be_none=True)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
         return DADMMSState(position, jnp.zeros_like(position))
 
+    def check(self, problem: Problem, network: Network) -> None:
+        """Refuse a penalty for other parameters."""
+        check_fits(self.penalty, problem, self.card.title)
+
     def prepare(self, agent: Agent) -> Agent:
-        """Compute the matrix of (2), if the potential is quadratic."""
-        return prepared(agent, 2 * self.rho * agent.degree)
+        """Compute the matrix of the steps, if there is one."""
+        return admm_prepared(self.rho, agent, self.penalty)
 
     def step(
         self, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round
     ) -> tuple[DADMMSState, Info]:
         """One round of eqs. (1) and (2) of `dadmms` without noise."""
-        return admm_step(self.rho, agent, state, inbox, round, noise=0.0)
+        return admm_step(self.rho, agent, state, inbox, round, 0.0, self.penalty)

@@ -28,6 +28,15 @@ of the noises has the covariance sum_i Hess f_i besides, just what implicit Eule
 of the iterates then has exactly the posterior's covariance at any rho, if the potentials are equal
 and quadratic. (8) needs coordinates in which sum_i Hess f_i = I, such as those of `tuning`, and
 keeps the agents together; (7) works in any coordinates, and scatters the agents.
+
+With a penalty g every agent has its share of it, and (2) becomes
+
+    x_i' = argmin_x f_i(x) + g(x) / N + rho d_i |x|^2 - l_i'x,                              (9)
+
+see `solvers.composite`. The average then makes implicit steps on sum_i f_i + g: proximal maps of g,
+after the noise. Under a `Lasso`, iterates have coordinates that are exactly zero, as often as a
+step of that length reaches zero; in a support, they are in it, and on its edge as often. Half-noise
+output (6) moves them away from there again by the noise of half a step.
 """
 
 from __future__ import annotations
@@ -39,8 +48,9 @@ import jax
 import jax.numpy as jnp
 
 from starlings.errors import check_choice, check_positive
-from starlings.network import Inbox
+from starlings.network import Inbox, Network
 from starlings.problem import Agent, Problem
+from starlings.problem.penalties import Penalty, check_fits, check_is_penalty
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
@@ -75,11 +85,14 @@ class DADMMS(Sampler):
             with the wrong variance unless rho = degree / 2. "curvature" and
             "coherent-curvature" add eqs. (7) and (8) to "coherent", for the output "iterate".
         output: "half-noise" (the default) records eq. (6), "iterate" records x_i.
+        penalty: g of eq. (9), such as `starlings.Lasso(2.0)` or `starlings.Box(0.0, 1.0)`, in the
+            model's unconstrained coordinates; None for none.
     """
 
     rho: Any
     noise: str = choice(default="coherent")
     output: str = choice(default="half-noise")
+    penalty: Penalty | None = None
 
     card: ClassVar[Card] = Card(
         title="D-ADMMS",
@@ -98,6 +111,7 @@ class DADMMS(Sampler):
         check_positive(rho=self.rho)
         check_choice(ADMM_NOISE_LAWS, noise=self.noise)
         check_choice(OUTPUTS, output=self.output)
+        check_is_penalty(self.penalty, may_be_none=True)
         if "curvature" in self.noise and self.output == "half-noise":
             raise ValueError(
                 f"noise={self.noise!r} includes the correction of half-noise output; "
@@ -123,9 +137,13 @@ class DADMMS(Sampler):
         """Start at `position` with p_i = 0."""
         return DADMMSState(position, jnp.zeros_like(position))
 
+    def check(self, problem: Problem, network: Network) -> None:
+        """Refuse a penalty for other parameters."""
+        check_fits(self.penalty, problem, self.card.title)
+
     def prepare(self, agent: Agent) -> Agent:
-        """Compute the matrix of (2), if the potential is quadratic."""
-        return prepared(agent, 2 * self.rho * agent.degree)
+        """Compute the matrix of (2), if the potential is quadratic and there is no penalty."""
+        return admm_prepared(self.rho, agent, self.penalty)
 
     def step(
         self, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round
@@ -137,7 +155,7 @@ class DADMMS(Sampler):
         elif self.noise == "coherent-curvature":
             shared = jax.random.normal(round.shared_key(), noise.shape, noise.dtype)
             noise = noise + agent.hessian(state.position) @ shared  # (8)
-        return admm_step(self.rho, agent, state, inbox, round, noise)
+        return admm_step(self.rho, agent, state, inbox, round, noise, self.penalty)
 
     def draw(self, agent: Agent, state: DADMMSState, upcoming: Round) -> jax.Array:
         """The position x_i, or s_i of eq. (6)."""
@@ -171,13 +189,28 @@ def _curvature_noise(agent: Agent, round: Round, position: jax.Array) -> jax.Arr
     return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * entries)
 
 
-def admm_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise):
-    """One round of eqs. (1) and (2) with a given noise; without noise it is C-ADMM."""
+def admm_prepared(rho, agent: Agent, penalty: Penalty | None) -> Agent:
+    """The agent with the matrix of (2), which (9) has no use for."""
+    return prepared(agent, 2 * rho * agent.degree) if penalty is None else agent
+
+
+def admm_step(
+    rho,
+    agent: Agent,
+    state: DADMMSState,
+    inbox: Inbox,
+    round: Round,
+    noise,
+    penalty: Penalty | None = None,
+):
+    """One round of eqs. (1) and (2), or (9), with a given noise; without noise it is C-ADMM."""
     own = agent.degree * state.position
     gain = jnp.where(round.index == 1, 0.0, rho)
     dual = state.dual + gain * (own - inbox.sum)  # (1)
     linear = rho * (own + inbox.sum) - dual - noise
-    solution = proximal_point(agent, 2 * rho * agent.degree, linear, start=state.position)  # (2)
+    share = None if penalty is None else penalty.part(1 / agent.num_agents)
+    curvature, start = 2 * rho * agent.degree, state.position
+    solution = proximal_point(agent, curvature, linear, start, penalty=share)  # (2), (9)
     info = Info(residual=solution.residual, iterations=solution.iterations)
     return DADMMSState(solution.point, dual), info
 

@@ -77,7 +77,7 @@ def minimise(
             `bfgs`, which need no Hessian.
         dense_dimension: the number of parameters above which steps are those of `cg`.
     """
-    return _searched(objective, start, cancelling, _rule(start.size, curvature, dense_dimension))
+    return searched(objective, start, cancelling, _rule(start.size, curvature, dense_dimension))
 
 
 def _rule(dim: int, curvature: Any, dense_dimension: int) -> Directions:
@@ -86,9 +86,10 @@ def _rule(dim: int, curvature: Any, dense_dimension: int) -> Directions:
     return Newton() if curvature is None else Secants(curvature)
 
 
-def _searched(
+def searched(
     objective: Objective, start: Float[Array, " dim"], cancelling: Any, rule: Directions
 ) -> Minimum:
+    """A local minimum by steps of a given rule; for the other arguments see `minimise`."""
     limit, none = rule.tolerance(start.dtype), jnp.zeros((), jnp.int32)
 
     def search_from(point, memory, iteration, settled):

@@ -41,9 +41,11 @@ Every section, its keys, their types and their defaults. A key without a default
                     subclass of `starlings.Sampler` of your own. The folder of the TOML file is
                     searched too: with a file mine.py beside it, write name = "mine:MySampler".
     ...             the fields of that class. A schedule is a table such as
-                    step_size = {scale = 0.1, exponent = 0.5}; see `starlings.Decay`. A support is
-                    one such as support = {kind = "box", lower = 0.0}, "ball" or "simplex". If no
-                    fields are given, and the class has a rule `tuned`, the agents choose them.
+                    step_size = {scale = 0.1, exponent = 0.5}; see `starlings.Decay`. A penalty is
+                    one such as penalty = {kind = "lasso", strength = 2.0}, "group-lasso" or
+                    "ridge", and so is a support: {kind = "box", lower = 0.0}, "ball" or "simplex".
+                    If no fields are given, and the class has a rule `tuned`, the agents choose
+                    them.
 
 [run]           How long to run. The section may be left out.
     draws           whole number, default 1000. Draws recorded in each chain.
@@ -80,7 +82,8 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.problem.columns import RowError
 from starlings.problem.hub import with_hub
-from starlings.problem.supports import SUPPORTS, Support
+from starlings.problem.penalties import PENALTIES, Penalty
+from starlings.problem.supports import SUPPORTS
 from starlings.samplers import Decay, Sampler
 from starlings.study.schema import (
     GRAPHS,
@@ -272,11 +275,11 @@ class Study:
         except (TypeError, ValueError) as error:
             raise section.error(str(error)) from error
 
-    def _of_table(self, name: str, table: Table) -> Decay | Support:
-        """A support, if the table names one, or a schedule."""
+    def _of_table(self, name: str, table: Table) -> Decay | Penalty:
+        """A penalty or a support, if the table names one, or a schedule."""
         section = Section(self.path, f"sampler.{name}", table)
-        is_support = "kind" in table
-        kind = section.choice("kind", SUPPORTS) if is_support else Decay
+        is_penalty = "kind" in table
+        kind = section.choice("kind", {**PENALTIES, **SUPPORTS}) if is_penalty else Decay
         own = {key: value for key, value in table.items() if key != "kind"}
         section = replace(section, table=own)
         section.check(keys_of(kind))

@@ -43,6 +43,8 @@ FALSE_ALARM = 1e-5
 """Probability with which a sampler that has the law is refused."""
 COMMON_START = "all agents have to start at one point, and the rule starts them at different ones"
 """Why some rules are not tried with samplers that set `common_start`."""
+ALONE = "the network on which it is tried has one agent"
+"""Why reading of the inbox is not tried with samplers that run at one place."""
 FORGOTTEN = 1e-9
 """Largest change of the draws of an agent that starts 1 further away and forgets that at once: it
 is rounding."""
@@ -156,6 +158,8 @@ def agents_only_read_their_inbox(trial: Trial, sampler: Sampler) -> str | None:
     """
     if sampler.common_start:
         return COMMON_START
+    if trial.network.size == 1:
+        return ALONE
     one, other, distance = trial.farthest
     start = np.zeros((1, trial.network.size, trial.problem.dim))
     moved = start.copy()

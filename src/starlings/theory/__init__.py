@@ -8,6 +8,7 @@ from starlings.theory import (
     hub_fedpa_laws,
     hub_qlsd_laws,
     hub_split_laws,
+    proximal_laws,
 )
 from starlings.theory.bound import Bound, Distances, paper_law, true_distances, wasserstein_bound
 from starlings.theory.convergence import (
@@ -55,6 +56,7 @@ __all__ = [
     "paper_law",
     "posterior_mode",
     "print_report",
+    "proximal_laws",
     "quadratic_model",
     "register_law",
     "regular_multipliers",

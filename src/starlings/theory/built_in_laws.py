@@ -48,7 +48,6 @@ from starlings.errors import NoLawError
 from starlings.samplers import (
     CADMM,
     DADMMS,
-    DEPSGLD,
     DSGHMC,
     DSGLD,
     DULA,
@@ -63,6 +62,7 @@ from starlings.samplers import (
 )
 from starlings.samplers.langevin import LangevinSampler
 from starlings.theory.laws import Stacked, register_law
+from starlings.theory.penalised import with_ridge
 from starlings.theory.recursions import Law, Recursion
 
 CONNECTED = 1e-9
@@ -110,9 +110,11 @@ def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
     """n = sqrt(2) D w, 2 sqrt(rho D) w, or 2 sqrt(rho / sum d) D 1 w with one w for all.
 
     Curvature-matched noise adds H^1/2 w with a w for each agent, or H 1 w with one for all.
-    The half-noise output adds e = -n / (4 rho D) with a fresh n to the recorded draws.
+    The half-noise output adds e = -n / (4 rho D) with a fresh n to the recorded draws. A `Ridge`
+    adds its share to H, but for the noise.
     """
     rho, d = float(sampler.rho), s.degrees
+    penalised = with_ridge(s, sampler.penalty)
     if sampler.noise == "paper":
         noise = s.lift(np.diag(np.sqrt(2) * d))
     elif sampler.noise == "private":
@@ -125,8 +127,10 @@ def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
         elif sampler.noise == "coherent-curvature":
             noise = np.hstack([noise, s.H @ s.shared_noise])
     if sampler.output != "half-noise":
-        return _admm_law(s, rho, noise)
-    return _admm_law(s, rho, noise, s.lift(np.diag(1 / (4 * rho * np.maximum(d, 1)))) @ noise)
+        return _admm_law(penalised, rho, noise)
+    return _admm_law(
+        penalised, rho, noise, s.lift(np.diag(1 / (4 * rho * np.maximum(d, 1)))) @ noise
+    )
 
 
 def _coherent_noise(s: Stacked, rho: float) -> np.ndarray:
@@ -154,16 +158,17 @@ def _midpoint_law(s: Stacked, sampler: MidpointADMMS) -> Law:
 @register_law(CADMM)
 def _cadmm_law(s: Stacked, sampler: CADMM) -> Law:
     """Eq. (1) without noise."""
-    return _admm_law(s, float(sampler.rho), np.zeros((len(s.b), 1)))
+    penalised = with_ridge(s, sampler.penalty)
+    return _admm_law(penalised, float(sampler.rho), np.zeros((len(s.b), 1)))
 
 
 @register_law(DSGLD)
 def _dsgld_law(s: Stacked, sampler: DSGLD) -> Law:
     """Eq. (3)."""
     eta = float(sampler.step_size)
-    kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
+    kick = np.sqrt(2 * eta) * unit_noise(s, sampler)
     step = Recursion(s.lift(s.W) - eta * s.H, eta * s.b, kick)  # (3)
-    return Law.constant(s.shape, step, mean_only=_minibatches(sampler))
+    return Law.constant(s.shape, step, mean_only=no_minibatches(sampler))
 
 
 @register_law(DSGHMC)
@@ -174,16 +179,16 @@ def _dsghmc_law(s: Stacked, sampler: DSGHMC) -> Law:
     x_to_v, v_to_v = -eta * s.H, (1 - eta * gamma) * eye  # (4)
     transition = np.block([[s.lift(s.W) + eta * x_to_v, eta * v_to_v], [x_to_v, v_to_v]])
     offset = np.concatenate([eta**2 * s.b, eta * s.b])
-    kick = np.sqrt(2 * gamma * eta) * _unit_noise(s, sampler)
+    kick = np.sqrt(2 * gamma * eta) * unit_noise(s, sampler)
     step = Recursion(transition, offset, np.vstack([eta * kick, kick]))
-    return Law.constant(s.shape, step, rest_covariance=eye, mean_only=_minibatches(sampler))
+    return Law.constant(s.shape, step, rest_covariance=eye, mean_only=no_minibatches(sampler))
 
 
 @register_law(DULA)
 def _dula_law(s: Stacked, sampler: DULA | EventDULA) -> Law:
     """Eq. (5), with step sizes that may change from round to round."""
     size = s.shape[0]
-    L, eye, noise = s.lift(s.laplacian), np.eye(len(s.b)), _unit_noise(s, sampler)
+    L, eye, noise = s.lift(s.laplacian), np.eye(len(s.b)), unit_noise(s, sampler)
 
     def steps(k: int) -> list[float]:
         return [float(step) for step in sampler.steps_at(k - 1)]
@@ -194,7 +199,7 @@ def _dula_law(s: Stacked, sampler: DULA | EventDULA) -> Law:
         return Recursion(transition, alpha * size * s.b, np.sqrt(2 * alpha * size) * noise)
 
     varies = steps(1) != steps(2)
-    return Law(s.shape, recursion, varies=varies, mean_only=_minibatches(sampler))
+    return Law(s.shape, recursion, varies=varies, mean_only=no_minibatches(sampler))
 
 
 @register_law(EventDULA)
@@ -210,17 +215,6 @@ def _event_dula_law(s: Stacked, sampler: EventDULA) -> Law:
     return replace(plain, mean_only=reason)
 
 
-@register_law(DEPSGLD)
-def _depsgld_law(s: Stacked, sampler: DEPSGLD) -> Law:
-    """Eq. (3) with the pull of a support added everywhere, where a step is least stable."""
-    eta, pull = float(sampler.step_size), 1 / (s.shape[0] * float(sampler.smoothing))
-    kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
-    transition = s.lift(s.W) - eta * (s.H + pull * np.eye(len(s.b)))  # (3)
-    step = Recursion(transition, eta * s.b, kick)
-    reason = "no exact law is known for DE-PSGLD, which is not linear at the edge of its support."
-    return Law.constant(s.shape, step, mean_only=reason)
-
-
 @register_law(GEXTRA)
 def _gextra_law(s: Stacked, sampler: GEXTRA) -> Law:
     """Eq. (6)."""
@@ -228,9 +222,9 @@ def _gextra_law(s: Stacked, sampler: GEXTRA) -> Law:
     U, W = _apart(s), s.lift(s.W)
     pull = h * U.T @ (W - np.eye(len(s.b)))
     transition = np.block([[W - eta * s.H, U], [pull, np.eye(U.shape[1])]])  # (6)
-    kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
+    kick = np.sqrt(2 * eta) * unit_noise(s, sampler)
     step = Recursion(transition, *_padded(eta * s.b, kick, U.shape[1]))
-    return Law.constant(s.shape, step, mean_only=_minibatches(sampler))
+    return Law.constant(s.shape, step, mean_only=no_minibatches(sampler))
 
 
 @register_law(DIGing)
@@ -240,11 +234,11 @@ def _diging_law(s: Stacked, sampler: DIGing) -> Law:
     U, W = _apart(s), s.lift(s.W)
     pull = U.T @ (W - np.eye(len(s.b)))
     transition = np.block([[W - eta * s.H, -eta * U], [pull @ s.H, U.T @ W @ U]])  # (7)
-    kick = np.sqrt(2 * eta) * _unit_noise(s, sampler)
+    kick = np.sqrt(2 * eta) * unit_noise(s, sampler)
     offset, kick = _padded(eta * s.b, kick, U.shape[1])
     offset[len(s.b) :] = -pull @ s.b  # (7)
     return Law.constant(
-        s.shape, Recursion(transition, offset, kick), mean_only=_minibatches(sampler)
+        s.shape, Recursion(transition, offset, kick), mean_only=no_minibatches(sampler)
     )
 
 
@@ -337,14 +331,14 @@ def _padded(offset: np.ndarray, kick: np.ndarray, rest: int) -> tuple[np.ndarray
     return np.pad(offset, (0, rest)), np.pad(kick, ((0, rest), (0, 0)))
 
 
-def _unit_noise(s: Stacked, sampler: LangevinSampler) -> np.ndarray:
+def unit_noise(s: Stacked, sampler: LangevinSampler) -> np.ndarray:
     """u as a matrix that is applied to w: the average of u over the agents has variance 1/N."""
     if sampler.noise == "private":
         return s.private_noise
     return s.shared_noise / np.sqrt(s.shape[0])
 
 
-def _minibatches(sampler: LangevinSampler) -> str | None:
+def no_minibatches(sampler: LangevinSampler) -> str | None:
     """Why the law is that of the mean only; None with full gradients."""
     if sampler.batch_size is None:
         return None

@@ -12,8 +12,8 @@ from starlings.network import Network
 from starlings.problem import Problem
 from starlings.random.addresses import Round
 from starlings.research.privacy import equations
+from starlings.research.privacy.beliefs import of_beliefs as beliefs_taken_apart
 from starlings.research.privacy.rounds import Heard, Known, by_round, noise_of, slopes
-from starlings.research.privacy.rounds import of_beliefs as beliefs_taken_apart
 from starlings.research.privacy.runs import (
     EVERY_ROUND,
     SEED,

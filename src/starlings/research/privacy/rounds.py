@@ -20,7 +20,7 @@ for the gradient at x_i itself,
                m_i = h sum over earlier rounds of (sum_j W_ij x_j - x_i)
     DIGing     grad = y_i at the start, then grad' = grad + y_i' - sum_j W_ij y_j           (6)
 
-DE-PSGLD is (2) with the pull of the support, which is known, taken off. Event-triggered D-ULA is
+DE-PSGLD is (2) with the pull of the penalty, which is known, taken off. Event-triggered D-ULA is
 (4) for two rounds in a row in which the site has sent its position.
 
 Gibbs over networks is (1) without duals; its private noise is taken for zero, since what the step
@@ -29,10 +29,11 @@ makes of it depends on the rows.
 Decentralised MAHMC sends tracked slopes s as DIGing does, with the sign of grad turned, and only in
 the rounds in which they are not mixed yet; positions b are their mixes.
 
-Peer-to-peer learning sends precisions and shifts. With those of the mix, P and s, and those of the
-belief that takes up data next, P' and s' = P' m', with c = N / T,
+SPLA sends a token with a point y, which comes to a site and leaves it as y', without noise:
 
-    Hess = (P' - P) / c,     grad = (s - P m') / c                                          (7)
+    grad f_i(y') = (y - y') / gamma                                                         (7)
+
+For peer-to-peer learning see `beliefs`.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ from starlings.samplers import (
     DULA,
     GEXTRA,
     MAHMC,
+    SPLA,
     DIGing,
     EventDULA,
     MidpointADMMS,
     NetworkGibbs,
-    PeerLearning,
 )
 from starlings.samplers.dadmms import coherent_noise
 from starlings.samplers.langevin import LangevinSampler
@@ -153,7 +154,7 @@ def by_round(
 
 def _noise(sampler: Any, known: Any, round: Round, like: jax.Array) -> jax.Array:
     """The noise of one round."""
-    if isinstance(sampler, (CADMM, MAHMC)):  # messages of MAHMC say all without its noise
+    if isinstance(sampler, (CADMM, MAHMC, SPLA)):  # messages of the last two say all without it
         return jnp.zeros_like(like)
     if isinstance(sampler, NetworkGibbs):
         return -jnp.sqrt(sampler.rho) * round.edge_noise(known.number, known.neighbours, like)
@@ -194,6 +195,8 @@ def slopes(sampler: Any, heard: Heard, known: Known, noise: Any) -> Slopes:
         return _of_gibbs(sampler.rho, known.degree, heard, noise)
     if isinstance(sampler, MAHMC):
         return _of_mahmc(sampler, heard)
+    if isinstance(sampler, SPLA):
+        return _of_spla(sampler, heard)
     return _of_sgld(sampler, heard, noise)
 
 
@@ -257,11 +260,12 @@ def _of_event_ula(sampler: EventDULA, heard: Heard, known: Known, noise: Any) ->
 
 
 def _of_depsgld(sampler: DEPSGLD, heard: Heard, known: Known, noise: Any) -> Slopes:
-    """Eq. (2), less the pull of the support."""
+    """Eq. (2), less the pull of the penalty."""
     plain = _of_sgld(sampler, heard, noise)
     with jax.enable_x64(True):
-        outside = np.asarray(jax.vmap(sampler.support.outside)(jnp.asarray(plain.points)))
-    pull = outside / (known.num_agents * sampler.smoothing)
+        removed = partial(sampler.penalty.removed, step=sampler.smoothing)
+        moved = np.asarray(jax.vmap(removed)(jnp.asarray(plain.points)))
+    pull = moved / (known.num_agents * sampler.smoothing)
     return plain._replace(gradients=plain.gradients - pull)
 
 
@@ -300,20 +304,9 @@ def _of_mahmc(sampler: MAHMC, heard: Heard) -> Slopes:
     return Slopes(bases[: len(gradients)], gradients[: len(bases)])  # (6)
 
 
-def of_beliefs(sampler: PeerLearning, heard: Heard, known: Known) -> tuple[Slopes, np.ndarray]:
-    """Gradients, and Hessians (round, dim, dim), of a site that sends full beliefs, eq. (7)."""
-    weight, updates = known.num_agents / sampler.updates, sampler.updates
-    mixed, shift = _precisions(heard.mixed[:updates])
-    own, own_shift = _precisions(heard.own[1 : updates + 1])
-    points = np.linalg.solve(own, own_shift[..., None])[..., 0]
-    gradients = (shift - np.einsum("rij,rj->ri", mixed, points)) / weight  # (7)
-    return Slopes(points, gradients), (own - mixed) / weight  # (7)
-
-
-def _precisions(messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The matrices and vectors of messages with an upper triangle before a vector."""
-    dim = round((np.sqrt(9 + 8 * messages.shape[1]) - 3) / 2)  # dim (dim + 1) / 2 + dim numbers
-    rows, columns = np.triu_indices(dim)
-    matrices = np.zeros((len(messages), dim, dim))
-    matrices[:, rows, columns] = matrices[:, columns, rows] = messages[:, :-dim]
-    return matrices, messages[:, -dim:]
+def _of_spla(sampler: SPLA, heard: Heard) -> Slopes:
+    """Eq. (7) for a site to which the token comes once in a tour."""
+    own, received = (_halves(part)[0] for part in (heard.own, heard.received))
+    first = int(np.flatnonzero(own.any(axis=1))[0])
+    points, before = own[first :: sampler.hops], received[first - 1 :: sampler.hops]
+    return Slopes(points, (before[: len(points)] - points) / sampler.step_size)  # (7)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from starlings.network import Network
 from starlings.problem.supports import Ball
 from starlings.research.privacy import on_rounds
 from starlings.research.privacy.on_sums import by_third_site, of_sums
@@ -23,6 +24,7 @@ from starlings.samplers import (
     DULA,
     GEXTRA,
     MAHMC,
+    SPLA,
     DIGing,
     EventDULA,
     MidpointADMMS,
@@ -95,6 +97,8 @@ def _on_samplers() -> Iterable[Attack]:
     yield positions("Generalized EXTRA-SGLD", GEXTRA(0.01))
     yield positions("DIGing-SGLD", DIGing(0.01))
     yield positions("DE-PSGLD", DEPSGLD(0.01, Ball(1.0), smoothing=0.1))
+    run = partial(on_rounds.of_positions, SPLA.on(Network.path(3), 0.01), ROWS)
+    yield Attack(part, "SPLA", "tokens before and after the site", "gradients, rows", run)
     run = partial(on_rounds.of_positions, NetworkGibbs(RHO), ROWS)
     has = "positions; noise of edges from the seed"
     yield Attack(part, "Gibbs over networks", has, "gradients plus private noise, rows", run)
