@@ -33,7 +33,7 @@ from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
-from starlings.samplers.hub import HubSampler, HubState
+from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState
 
 
 class DGLMCMemory(NamedTuple):
@@ -71,6 +71,7 @@ class DGLMC(HubSampler):
         bias="first order in the variances and in the steps",
         reference="Plassier, Vono, Durmus, Moulines 2021",
         public_code="some examples take one step size at all sites, whatever their curvatures",
+        not_masked=IN_ONE_PROCESS,
     )
 
     def __post_init__(self) -> None:

@@ -35,7 +35,7 @@ from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
-from starlings.samplers.hub import HubSampler, HubState, num_sites
+from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
 
 ELF_FORMS = ("dual", "primal", "bidirectional")
 """Who compresses messages: the sites, the hub, or both."""
@@ -77,6 +77,7 @@ class ELF(HubSampler):
         floats_per_parameter=1,
         bias="too wide, first order in the step, by more the fewer entries are kept",
         reference="Karagulyan, Richtarik 2025",
+        not_masked=IN_ONE_PROCESS,
     )
 
     def __post_init__(self) -> None:

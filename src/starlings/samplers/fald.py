@@ -38,7 +38,7 @@ from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
-from starlings.samplers.hub import HubSampler, HubState, num_sites
+from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
 from starlings.samplers.local_steps import (
     Keys,
     Scales,
@@ -87,6 +87,7 @@ class FALD(HubSampler):
         bias="first order in the step: means where sites differ, and variances",
         reference="Plassier, Moulines, Durmus 2023",
         public_code=PRINTED,
+        not_masked=IN_ONE_PROCESS,
     )
 
     def __post_init__(self) -> None:
@@ -161,6 +162,7 @@ class VRFALD(HubSampler):
         bias="first order in the step in variances; none in means of Gaussians",
         reference="Plassier, Moulines, Durmus 2023",
         public_code=PRINTED,
+        not_masked=IN_ONE_PROCESS,
     )
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
-from starlings.samplers.hub import HubSampler, HubState, num_sites
+from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
 from starlings.samplers.local_steps import (
     Keys,
     Scales,
@@ -76,6 +76,7 @@ class FedAvgLangevin(HubSampler):
         bias="first order in the step, more with more local steps and where sites differ; does not "
         "vanish where some sites are left out",
         reference="Deng, Zhang, Ma, Song, Lin 2024",
+        not_masked=IN_ONE_PROCESS,
     )
 
     def __post_init__(self) -> None:

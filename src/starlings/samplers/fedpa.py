@@ -48,7 +48,7 @@ from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
-from starlings.samplers.hub import HubSampler, HubState, num_sites
+from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
 from starlings.solvers.gradients import gradient_with
 
 SEARCH, HESSIANS, DRAWS = range(3)
@@ -105,6 +105,7 @@ class FedPA(HubSampler):
         "posteriors are Gaussian and well sampled",
         reference="Al-Shedivat, Gillenwater, Xing, Rostamizadeh 2021; Laplace step: starlings",
         public_code="it searches only, and draws nothing",
+        not_masked=IN_ONE_PROCESS,
     )
 
     def __post_init__(self) -> None:

@@ -35,7 +35,7 @@ from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
 from starlings.samplers.conditional import drawn_near, passes_through_rows
-from starlings.samplers.hub import HubSampler, HubState, num_sites
+from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
 from starlings.solvers.proximal import prepared
 
 
@@ -61,6 +61,7 @@ class GlobalConsensusMC(HubSampler):
         bias="first order in lambda: over-dispersed, and sites with many rows count less; "
         "a regression on lambda takes it off",
         reference="Rendell, Johansen, Lee, Whiteley 2021",
+        not_masked=IN_ONE_PROCESS,
     )
 
     def __post_init__(self) -> None:

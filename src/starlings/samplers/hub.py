@@ -26,6 +26,9 @@ from starlings.problem import Agent, Problem
 from starlings.random.addresses import Round
 from starlings.samplers.base import Info, Sampler, no_info
 
+IN_ONE_PROCESS = "samplers with a hub are for comparisons, with all sites in one process"
+"""Why cards of samplers with a hub say that messages are not masked."""
+
 
 class HubState(NamedTuple):
     """What the hub or a site remembers from one round to the next."""
@@ -79,6 +82,11 @@ class HubSampler(Sampler):
                 f"{self.card.title} needs a coordinator, to which all sites are linked and nobody "
                 f"else: take `problem, network = starlings.with_hub(problem{self._of_prior})`, in "
                 'a study `graph = "hub"`.'
+            )
+        if network.is_distributed:
+            raise ValueError(
+                f"{self.card.title} runs with all sites in one process: a hub has no rows, and "
+                "would need a process of its own."
             )
         if hub.has_prior != (self.prior_at == "hub"):
             raise ValueError(

@@ -38,7 +38,7 @@ from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
 from starlings.samplers.conditional import drawn_near, passes_through_rows
-from starlings.samplers.hub import HubSampler, HubState, num_sites
+from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
 from starlings.solvers.proximal import prepared
 
 
@@ -73,6 +73,7 @@ class SplitGibbs(HubSampler):
         reference="Vono, Dobigeon, Chainais 2019; Vono, Paulin, Doucet 2022",
         public_code="copies that are not Gaussian are drawn by a proximal Langevin step without "
         "correction, whose noise has twice its standard deviation",
+        not_masked=IN_ONE_PROCESS,
     )
 
     def __post_init__(self) -> None:
