@@ -43,7 +43,6 @@ from starlings.samplers.local_steps import (
     Keys,
     Scales,
     Slope,
-    batch_gradient,
     check_part,
     check_probability,
     local_steps,
@@ -51,6 +50,7 @@ from starlings.samplers.local_steps import (
     slope_of,
     steps_until,
 )
+from starlings.solvers.gradients import batch_gradient
 
 POSITIONS, REFERENCE, SLOPES = 0, 1, 2
 """What a site has sent, and then hears the mean of: y_i', y_i before a step, or grad f_i(Y)."""

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from starlings.errors import check_positive
 from starlings.problem import Agent, Problem
+from starlings.solvers.gradients import gradient_with
 
 Slope = Callable[[jax.Array, jax.Array], jax.Array]
 """From a point, and a key for a minibatch, to g of eq. (1)."""
@@ -68,19 +69,9 @@ def steps_until(probability: Any, key: jax.Array, dtype: Any) -> jax.Array:
     return 1 + jnp.floor(steps).astype(jnp.int32)
 
 
-def batch_gradient(
-    agent: Agent, batch_size: int, key: jax.Array
-) -> Callable[[jax.Array], jax.Array]:
-    """The estimate of an agent's gradient from rows drawn with replacement, at any point."""
-    batch = jax.random.randint(key, (batch_size,), 0, agent.num_rows)
-    return lambda z: jax.grad(agent.batch_potential)(z, batch)
-
-
 def slope_of(agent: Agent, batch_size: int | None) -> Slope:
     """The gradient of an agent, or its estimate from minibatches."""
-    if batch_size is None:
-        return lambda y, _: agent.gradient(y)
-    return lambda y, key: batch_gradient(agent, batch_size, key)(y)
+    return lambda y, key: gradient_with(key, agent, y, batch_size)
 
 
 def rows_per_step(batch_size: int | None, problem: Problem) -> float:

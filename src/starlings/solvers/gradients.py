@@ -7,6 +7,8 @@ With B rows r_1..r_B drawn uniformly with replacement from the n_i rows of agent
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 from jaxtyping import Array, Float
 
@@ -27,5 +29,12 @@ def gradient_with(
     """`gradient` with a key of its own, for those who need several in one round."""
     if batch_size is None:
         return agent.gradient(z)
+    return batch_gradient(agent, batch_size, key)(z)
+
+
+def batch_gradient(
+    agent: Agent, batch_size: int, key: jax.Array
+) -> Callable[[Float[Array, " dim"]], Float[Array, " dim"]]:
+    """The estimate (1) from rows that are drawn now, at any number of points."""
     batch = jax.random.randint(key, (batch_size,), 0, agent.num_rows)
-    return jax.grad(agent.batch_potential)(z, batch)  # (1)
+    return lambda z: jax.grad(agent.batch_potential)(z, batch)  # (1)
