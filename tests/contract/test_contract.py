@@ -100,16 +100,19 @@ def variants():
 
 
 def is_typical(sampler):
-    """Enough for what compiles whole runs: every law, every output, and minibatches once each."""
-    batched = getattr(sampler, "batch_size", None) is not None
-    usual_output = getattr(sampler, "output", "half-noise") == "half-noise"
+    """Enough for what compiles whole runs: every law and output of D-ADMMS, minibatches once."""
     noise = getattr(sampler, "noise", None)
     if isinstance(sampler, st.MAHMC):
         return sampler.form != "published-unadjusted"
     if isinstance(sampler, st.PeerLearning):
         is_full = sampler.family == "full"
         return sampler.calibration == "network" and is_full == (noise == "private")
-    return not (batched and noise == "coherent") and (usual_output or noise not in GRADIENT_NOISE)
+    if isinstance(sampler, st.DADMMS):
+        return sampler.output == "half-noise" or noise not in GRADIENT_NOISE
+    is_batched = getattr(sampler, "batch_size", None) is not None
+    if isinstance(sampler, st.DSGLD):
+        return not (is_batched and noise == "coherent")
+    return not is_batched and noise != "coherent"  # their noise and minibatches are those of D-SGLD
 
 
 TYPICAL = [variant for variant in variants() if is_typical(variant.values[0])]
@@ -145,19 +148,24 @@ class TestUnusual(OnUnequalSites):
 @pytest.mark.slow
 class TestPenalised(OnUnequalSites):
     samplers = PENALISED
-    rules = COMMON_RULES
+    rules = QUICK_RULES
 
 
 @pytest.mark.slow
 class TestOnePlace(SamplerContract):
     """Samplers of one agent, with all rows."""
 
+    samplers = tuple(BUILT_IN[name](**SETTINGS[name]) for name in AT_ONE_PLACE)
+
+
+@pytest.mark.slow
+class TestPenalisedAtOnePlace(SamplerContract):
     samplers = (
-        *(kind(**SETTINGS[name]) for name, kind in BUILT_IN.items() if name in AT_ONE_PLACE),
         st.PULA(0.1, st.Lasso(1.0)),
         st.PMALA(0.1, st.Box(-0.5, 1.0)),
         st.MYULA(0.02, st.Ball(1.0), smoothing=0.1),
     )
+    rules = QUICK_RULES
 
 
 @pytest.mark.slow

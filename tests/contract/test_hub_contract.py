@@ -46,7 +46,8 @@ SAMPLERS = {
     "dg-lmc": (st.DGLMC(0.3, local_steps=2),),
     "gcmc": (st.GlobalConsensusMC(0.3),),
 }
-"""Samplers by name, with settings that take every way through their code."""
+"""Samplers by name, with settings that take every way through their code; the first has
+all rules."""
 WITH_ANOTHER_LAW = (
     st.FedAvgLangevin(0.2, 3, 0.4, weights=[1.0, 40.0, 3.0, 7.0, 20.0, 2.0]),
     st.FALD(1.5, averaging=1.0, shared_part=0.4),
@@ -56,10 +57,11 @@ WITH_ANOTHER_LAW = (
     st.FedPA(0.1, 0.8, 0.0, 0.5, updates=3, samples=2, window=2, local_burn_in=3),
 )
 """Settings with a law, or with another one; long steps show most."""
-ALL = [
+FIRST = [pytest.param(samplers[0], id=name) for name, samplers in SAMPLERS.items()]
+FURTHER = [
     pytest.param(sampler, id=f"{name} {number}")
     for name, samplers in SAMPLERS.items()
-    for number, sampler in enumerate(samplers)
+    for number, sampler in enumerate(samplers[1:])
 ]
 
 
@@ -80,13 +82,19 @@ class TestQuick(SamplerContract):
 
 @pytest.mark.slow
 class TestAtHub(SamplerContract):
-    samplers = tuple(param for param in ALL if not is_deaf(param.values[0]))
+    samplers = tuple(param for param in FIRST if not is_deaf(param.values[0]))
 
 
 @pytest.mark.slow
 class TestDeafToOthers(SamplerContract):
-    samplers = tuple(param for param in ALL if is_deaf(param.values[0]))
+    samplers = tuple(param for param in FIRST if is_deaf(param.values[0]))
     rules = tuple(rule for rule in RULES if rule is not runs.agents_only_read_their_inbox)
+
+
+@pytest.mark.slow
+class TestFurtherSettings(SamplerContract):
+    samplers = FURTHER
+    rules = (*QUICK_RULES, keys.no_key_is_used_twice)
 
 
 @pytest.mark.slow
