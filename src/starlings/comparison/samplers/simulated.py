@@ -1,0 +1,95 @@
+"""Chains in place of a law: the draws of all chains in a round are a sample of the law there.
+
+The distance of a sample of n draws from the posterior is not zero even where the law is right: see
+`Measure.floor`. Its error is the standard deviation over samples of n chains that are drawn from
+these with replacement.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from starlings.comparison.samplers.exact import rounds_of_curve
+from starlings.comparison.samplers.measures import WORST, Measure
+from starlings.comparison.samplers.settings import Trial
+from starlings.runtime.snapshots import Snapshot, snapshots
+from starlings.samplers import Sampler
+from starlings.sampling.starts import start_positions
+
+RESAMPLES = 50
+"""Samples by which the Monte Carlo error of a distance is found."""
+LAST_SHARE = 4
+"""The last 1 / LAST_SHARE of the snapshots, on their logarithmic grid, show what remains."""
+
+
+class Simulated(NamedTuple):
+    """The distances along a run of many chains."""
+
+    rounds: np.ndarray
+    """(round,)."""
+    distances: np.ndarray
+    """(round, measure), in the order of `MEASURES`."""
+    errors: np.ndarray
+    """The Monte Carlo error of the worst agent's distance, (round,)."""
+    seconds_per_round: float
+    """Of all chains together; nan if there was one snapshot only."""
+    compile_seconds: float
+    """Of the first rounds, with their compilation."""
+    divergence: str | None
+    """Why the run ended early; None if it did not."""
+
+    def limit(self) -> np.ndarray:
+        """The distances that remain: the median of the last ones, (measure,)."""
+        count = max(1, len(self.rounds) // (2 * LAST_SHARE))
+        return np.median(self.distances[-count:], axis=0)
+
+    def reached(self, goal: float, floor: float) -> float:
+        """The first round from which on the worst agent is within the goal; nan if never.
+
+        Distances below twice the floor cannot be told from zero, and count as reached.
+        """
+        above = np.flatnonzero(~(self.distances[:, WORST] <= max(goal, 2 * floor)))
+        if self.divergence is not None or (len(above) and above[-1] == len(self.rounds) - 1):
+            return np.nan
+        return float(self.rounds[above[-1] + 1]) if len(above) else 0.0
+
+
+def simulate(
+    trial: Trial, sampler: Sampler, measure: Measure, rounds: int, chains: int, seed: int
+) -> Simulated:
+    """Run chains from N(0, I) in the coordinates of the trial, and judge their draws."""
+    problem, network = trial.moved, trial.place.network
+    grid = rounds_of_curve(rounds, sampler.cycle)
+    random = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        start = start_positions(problem, sampler, None, chains, seed, np.float64)
+        found = list(snapshots(problem, network, sampler, start, seed, list(grid)))
+    sound = [each for each in found if each.divergence is None]
+    judged = [_judged(trial, measure, each, random) for each in sound]
+    warm = [each for each in found if each.round > 0 and not each.compiles]
+    steps = np.diff([0, *(each.round for each in found if each.round > 0)])
+    passed = steps[len(steps) - len(warm) :].sum()
+    return Simulated(
+        np.array([each.round for each in sound]),
+        np.array([distances for distances, _ in judged]),
+        np.array([error for _, error in judged]),
+        sum(each.seconds for each in warm) / passed if passed else np.nan,
+        sum(each.seconds for each in found if each.compiles),
+        found[-1].divergence,
+    )
+
+
+def _judged(
+    trial: Trial, measure: Measure, snapshot: Snapshot, random: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """The distances of the draws of one round, and the error of the worst agent's."""
+    draws = snapshot.draws if trial.frame is None else trial.frame.draws(snapshot.draws)
+    counted, size = trial.place.counted, len(draws)
+    again = [
+        measure.of_draws(draws[random.integers(size, size=size)], counted)[WORST]
+        for _ in range(RESAMPLES)
+    ]
+    return measure.of_draws(draws, counted), float(np.std(again))
