@@ -414,7 +414,7 @@ def test_version():
     assert starlings("--version").stdout == f"starlings {st.__version__}\n"
 
 
-COMMANDS = ["sample", "show", "samplers", "theory", "calibrate", "compare_models"]
+COMMANDS = ["sample", "show", "samplers", "theory", "calibrate", "compare", "compare_models"]
 COMMANDS += ["provision", "check", "approve", "audit", "join", "relay", "rehearse"]
 COMMANDS += ["status", "dashboard"]
 COMMANDS += ["demo", "accuracy", "paper"]

@@ -152,7 +152,8 @@ def _draw_panel(
 ) -> None:
     """One panel: grey curves first, then those of the column."""
     own = set(column.samplers)
-    curves = list(comparison.curves.groupby(["sampler", "setting", "source"], sort=False))
+    keys = ["sampler", "setting", "source"]
+    curves: list[Any] = list(comparison.curves.groupby(keys, sort=False))
     for (sampler, setting, source), curve in sorted(curves, key=lambda item: item[0][0] in own):
         shown = curve[(curve[cost] > 0) & np.isfinite(curve[measure])]
         is_own = sampler in own

@@ -2,7 +2,7 @@
 
 A sampler that needs a coordinator has the class attribute `needs_hub`, and runs on a star around a
 hub that has no rows. One that needs all rows at one place has `needs_one_place`. All others run on
-the network that was given. The posterior is the same everywhere.
+the network that was given, which may have a hub already. The posterior is the same everywhere.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ class Places:
 
     def _make(self, name: str, prior: str) -> Place:
         problem, network = self.problem, self.network
-        if name == HUB:
-            star, network = with_hub(problem, _free_name(problem.sites), prior)
-            counted = [i for i, site in enumerate(star.sites) if site in problem.sites]
-            return Place(name, star, network.matched_to(star.sites), np.array(counted))
-        if name == ONE_PLACE:
+        if name == HUB and problem.hub is None:
+            problem, network = with_hub(problem, _free_name(problem.sites), prior)
+            network = network.matched_to(problem.sites)
+        elif name == ONE_PLACE:
             problem = problem.pooled()
             network = Network.path(1).matched_to(problem.sites)
-        return Place(name, problem, network, np.arange(problem.num_agents))
+        hub = None if problem.hub is None else problem.hub.name
+        counted = [i for i, site in enumerate(problem.sites) if site != hub]
+        return Place(name, problem, network, np.array(counted))
 
 
 def place_name(sampler: type[Sampler]) -> str:
