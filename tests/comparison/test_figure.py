@@ -29,7 +29,7 @@ def made(families, source="law"):
                 .assign(gradients=rounds, bytes=rounds, seconds=np.nan, mean_agent=distance)
                 .assign(average=distance, worst_parameter=distance)
             )
-    about = {"unit": "posterior radii", "target": 0.05}
+    about = {"unit": "posterior radii", "target": 0.05, "floor": 0.02}
     return Comparison(
         pd.DataFrame(table), pd.concat(curves), pd.DataFrame(columns=CANDIDATES), about
     )

@@ -167,6 +167,8 @@ def _draw_panel(
         elif is_own:
             _draw_points(axes, shown.assign(x=x, y=y), colour)
     axes.axhline(comparison.about["target"], color="0.4", lw=0.8, ls=":", zorder=1)
+    if (comparison.curves["source"] == "simulation").any():
+        axes.axhspan(FLOOR / 2, comparison.about["floor"], color="0.95", lw=0, zorder=0)
     axes.set_xscale("log")
     axes.tick_params(labelsize=8)
 
@@ -218,11 +220,12 @@ def _legend_lines(column: Column) -> int:
 def _common(comparison: Comparison) -> list[Any]:
     """What lines and points stand for, in all panels."""
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     curves = comparison.curves
     ways = [way for way in LINES if way in set(curves["setting"])]
     lines = {LINES[way]: [w for w in ways if LINES[w] == LINES[way]] for way in ways}
-    handles = [
+    handles: list[Any] = [
         Line2D([], [], color="0.3", ls=style, label=" or ".join(names))
         for style, names in lines.items()
     ]
@@ -230,6 +233,7 @@ def _common(comparison: Comparison) -> list[Any]:
         handles.append(
             Line2D([], [], color="0.3", marker="o", mfc="white", ms=3, lw=0.5, label="simulated")
         )
+        handles.append(Patch(color="0.95", label="exact draws would show as much"))
     handles.append(Line2D([], [], color="0.4", ls=":", lw=0.8, label="target"))
     handles.append(Line2D([], [], color=BEHIND, label="samplers of other columns"))
     return handles

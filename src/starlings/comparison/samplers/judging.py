@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from starlings.comparison.samplers.measures import (
     posterior_floor,
 )
 from starlings.comparison.samplers.settings import Trial
-from starlings.comparison.samplers.simulated import Simulated, simulate
+from starlings.comparison.samplers.simulated import RESAMPLES, Simulated, simulate
 from starlings.errors import NoLawError, StabilityError
 from starlings.problem import Problem
 from starlings.samplers import Sampler
@@ -67,6 +67,7 @@ class Judge:
     simulated_rounds: int
     """Rounds of those chains."""
     seed: int
+    _floors: dict[int, float] = field(default_factory=dict)
 
     def outcome(self, trial: Trial) -> Outcome:
         """The best of the candidates, its exact law and its chains."""
@@ -78,7 +79,7 @@ class Judge:
         choice = self._chosen(trial, known)
         sampler, exact, chains = choice.best.sampler, None, None
         if known:
-            run = self._run(trial, trial.moved, sampler)
+            run = self._run(trial, trial.moved, sampler, self.measure)
             rounds = rounds_of_curve(self.rounds, sampler.cycle)
             exact = Exact(rounds, run.curve(rounds))
         if self.chains or not known:
@@ -90,7 +91,13 @@ class Judge:
 
     def floor(self, chains: int) -> float:
         """What so many draws of the posterior itself would show for one agent."""
-        return posterior_floor(self.measure, chains, self.seed)
+        if chains not in self._floors:
+            self._floors[chains] = posterior_floor(self.measure, chains, self.seed)
+        return self._floors[chains]
+
+    def goal(self, chains: int) -> float:
+        """The distance that chains have to reach: the target, or twice what exact draws show."""
+        return max(self.target, 2 * self.floor(chains))
 
     def _is_known(self, trial: Trial, problem: Problem) -> bool:
         """Whether the law of all candidates is known on a problem of this kind."""
@@ -101,48 +108,67 @@ class Judge:
     def _chosen(self, trial: Trial, known: bool) -> Choice:
         """The best candidate: by exact laws, by those of a Gaussian approximation, or by chains."""
         if known:
-            judged = (self._by_law(trial, trial.moved, self.measure, s) for s in trial.candidates)
+            judged = (self._by_law(trial, s) for s in trial.candidates)
         elif len(trial.candidates) == 1:
             judged = (Judged(s, EXPLODED, np.nan, np.nan) for s in trial.candidates)
         elif trial.place.network.faults is None and all(map(has_law, trial.candidates)):
             model = quadratic_model(trial.place.problem)
             near = GaussianMeasure.of(model)
-            judged = (self._by_law(trial, model, near, s) for s in trial.candidates)
+            judged = (self._by_near_law(trial, model, near, s) for s in trial.candidates)
         else:
-            judged = (
-                self._of_chains(s, self._simulated(trial, s, CANDIDATE_CHAINS), CANDIDATE_CHAINS)
-                for s in trial.candidates
-            )
+            judged = (self._by_chains(trial, s) for s in trial.candidates)
         return Choice.among(list(judged))
 
-    def _by_law(self, trial: Trial, problem: Problem, measure: Measure, sampler: Sampler) -> Judged:
-        """One candidate by its exact law on a quadratic problem."""
-        run = self._run(trial, problem, sampler, measure)
+    def _by_law(self, trial: Trial, sampler: Sampler) -> Judged:
+        """One candidate by its exact law."""
+        run = self._run(trial, trial.moved, sampler, self.measure)
         try:
             limit = run.limit(self.rounds)
         except StabilityError:
-            radius = run.law.whole_cycle().spectral_radius()
-            reason = f"it explodes: its slowest mode grows by {radius:.4g} in each round."
-            return Judged(sampler, EXPLODED, np.nan, np.nan, reason)
+            return _exploded(run, sampler)
         reached = np.nan
         if limit[WORST] <= self.target:
             reached = run.reached(self.target, self.rounds)
         return Judged(sampler, limit, reached, run.relaxation())
 
-    def _run(
-        self, trial: Trial, problem: Problem, sampler: Sampler, measure: Measure | None = None
-    ) -> ExactRun:
-        measure = self.measure if measure is None else measure
+    def _by_near_law(self, trial: Trial, model: Problem, near: Measure, sampler: Sampler) -> Judged:
+        """One candidate by its law on a Gaussian approximation, as far as chains will be run."""
+        run, rounds = self._run(trial, model, sampler, near), self.simulated_rounds
+        try:
+            run.limit(rounds)
+        except StabilityError:
+            return _exploded(run, sampler)
+        last = run.curve(np.array([max(1, rounds // sampler.cycle) * sampler.cycle]))[0]
+        goal, reached = self.goal(self.chains or CHAINS), np.nan
+        if last[WORST] <= goal:
+            reached = run.reached(goal, rounds)
+        return Judged(sampler, last, reached, run.relaxation())
+
+    def _run(self, trial: Trial, problem: Problem, sampler: Sampler, measure: Measure) -> ExactRun:
         assert isinstance(measure, GaussianMeasure)
         found = law(problem, trial.place.network, sampler)
         return ExactRun(found, measure, trial.place.counted, trial.frame)
 
-    def _simulated(self, trial: Trial, sampler: Sampler, chains: int) -> Simulated:
-        return simulate(trial, sampler, self.measure, self.simulated_rounds, chains, self.seed)
+    def _simulated(
+        self, trial: Trial, sampler: Sampler, chains: int, resamples: int = RESAMPLES
+    ) -> Simulated:
+        rounds = self.simulated_rounds
+        return simulate(trial, sampler, self.measure, rounds, chains, self.seed, resamples)
+
+    def _by_chains(self, trial: Trial, sampler: Sampler) -> Judged:
+        """One of several candidates by few chains."""
+        chains = self._simulated(trial, sampler, CANDIDATE_CHAINS, resamples=0)
+        return self._of_chains(sampler, chains, CANDIDATE_CHAINS)
 
     def _of_chains(self, sampler: Sampler, chains: Simulated, number: int) -> Judged:
         """One candidate by its chains."""
         if chains.divergence is not None:
             return Judged(sampler, EXPLODED, np.nan, np.nan, chains.divergence)
-        reached = chains.reached(self.target, self.floor(number))
+        reached = chains.reached(self.goal(number))
         return Judged(sampler, chains.limit(), reached, np.nan)
+
+
+def _exploded(run: ExactRun, sampler: Sampler) -> Judged:
+    radius = run.law.whole_cycle().spectral_radius()
+    reason = f"it explodes: its slowest mode grows by {radius:.4g} in each round."
+    return Judged(sampler, EXPLODED, np.nan, np.nan, reason)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from starlings.comparison.samplers.comparison import Comparison
-from starlings.comparison.samplers.judging import Judge
+from starlings.comparison.samplers.judging import CHAINS, Judge
 from starlings.comparison.samplers.measures import GaussianMeasure, Measure
 from starlings.comparison.samplers.named import Wanted, named_samplers
 from starlings.comparison.samplers.places import Places
@@ -129,5 +129,7 @@ def _about(places: Places, judge: Judge) -> dict[str, Any]:
         "chains": judge.chains,
         "simulated_rounds": judge.simulated_rounds,
         "seed": judge.seed,
+        "floor": judge.floor(judge.chains or CHAINS),
+        "simulated_target": judge.goal(judge.chains or CHAINS),
     }
     return about | measure.about()

@@ -46,21 +46,34 @@ class Simulated(NamedTuple):
         count = max(1, len(self.rounds) // (2 * LAST_SHARE))
         return np.median(self.distances[-count:], axis=0)
 
-    def reached(self, goal: float, floor: float) -> float:
-        """The first round from which on the worst agent is within the goal; nan if never.
-
-        Distances below twice the floor cannot be told from zero, and count as reached.
-        """
-        above = np.flatnonzero(~(self.distances[:, WORST] <= max(goal, 2 * floor)))
+    def reached(self, goal: float) -> float:
+        """The first round from which on the worst agent is within the goal; nan if never."""
+        above = np.flatnonzero(~(self.distances[:, WORST] <= goal))
         if self.divergence is not None or (len(above) and above[-1] == len(self.rounds) - 1):
             return np.nan
         return float(self.rounds[above[-1] + 1]) if len(above) else 0.0
 
 
 def simulate(
-    trial: Trial, sampler: Sampler, measure: Measure, rounds: int, chains: int, seed: int
+    trial: Trial,
+    sampler: Sampler,
+    measure: Measure,
+    rounds: int,
+    chains: int,
+    seed: int,
+    resamples: int = RESAMPLES,
 ) -> Simulated:
-    """Run chains from N(0, I) in the coordinates of the trial, and judge their draws."""
+    """Run chains from N(0, I) in the coordinates of the trial, and judge their draws.
+
+    Args:
+        trial: the problem, the network and the coordinates.
+        sampler: the sampler with its settings.
+        measure: the distances from the posterior.
+        rounds: up to where the chains run.
+        chains: their number.
+        seed: the seed of their starts and of all noise.
+        resamples: samples with replacement for the error; it is nan if there are none.
+    """
     problem, network = trial.moved, trial.place.network
     grid = rounds_of_curve(rounds, sampler.cycle)
     random = np.random.default_rng(seed)
@@ -68,7 +81,7 @@ def simulate(
         start = start_positions(problem, sampler, None, chains, seed, np.float64)
         found = list(snapshots(problem, network, sampler, start, seed, list(grid)))
     sound = [each for each in found if each.divergence is None]
-    judged = [_judged(trial, measure, each, random) for each in sound]
+    judged = [_judged(trial, measure, each, random, resamples) for each in sound]
     warm = [each for each in found if each.round > 0 and not each.compiles]
     steps = np.diff([0, *(each.round for each in found if each.round > 0)])
     passed = steps[len(steps) - len(warm) :].sum()
@@ -83,13 +96,17 @@ def simulate(
 
 
 def _judged(
-    trial: Trial, measure: Measure, snapshot: Snapshot, random: np.random.Generator
+    trial: Trial,
+    measure: Measure,
+    snapshot: Snapshot,
+    random: np.random.Generator,
+    resamples: int,
 ) -> tuple[np.ndarray, float]:
     """The distances of the draws of one round, and the error of the worst agent's."""
     draws = snapshot.draws if trial.frame is None else trial.frame.draws(snapshot.draws)
     counted, size = trial.place.counted, len(draws)
     again = [
         measure.of_draws(draws[random.integers(size, size=size)], counted)[WORST]
-        for _ in range(RESAMPLES)
+        for _ in range(resamples)
     ]
-    return measure.of_draws(draws, counted), float(np.std(again))
+    return measure.of_draws(draws, counted), float(np.std(again)) if again else np.nan

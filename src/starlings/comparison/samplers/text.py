@@ -56,14 +56,20 @@ def _heading(comparison: Comparison) -> str:
 
 
 def _legend(comparison: Comparison) -> str:
-    about = comparison.about
+    about, simulated = comparison.about, comparison.table["by"] == "simulation"
     lines = [
         "",
         "The first three numbers are the distances that remain. Costs are those until the worst "
         f"agent is within {about['target']:g} for good, '-' if it never is in {about['rounds']:,} "
-        "rounds: messages and bytes of all agents, gradients of one. * by simulation, which cannot "
-        "show less than its own error; + on a network of its own.",
+        "rounds: messages and bytes of all agents, gradients of one.",
     ]
+    if simulated.any():
+        lines.append(
+            f"* by simulation of {about['simulated_rounds']:,} rounds, in which exact draws would "
+            f"show {about['floor']:.2g}; costs are those until {about['simulated_target']:.2g}."
+        )
+    if (comparison.table["network"] != AS_GIVEN).any():
+        lines.append("+ on a network of its own, see below.")
     if about["reference"] != "exact":
         error = about.get("reference_error")
         known = "" if error is None else f" with a Monte Carlo error of {error:.2g} sd"
