@@ -24,6 +24,7 @@ BENCHMARKS = [
     "ladder",
     "versions",
     "flare",
+    "field",
 ]
 
 

@@ -417,7 +417,7 @@ def test_version():
 COMMANDS = ["sample", "show", "samplers", "theory", "calibrate", "compare", "compare_models"]
 COMMANDS += ["provision", "check", "approve", "audit", "join", "relay", "rehearse"]
 COMMANDS += ["status", "dashboard"]
-COMMANDS += ["demo", "accuracy", "paper"]
+COMMANDS += ["demo", "accuracy", "paper", "field"]
 WITHOUT_PROGRESS = ("samplers", "theory", "compare_models", "provision", "check", "approve")
 WITHOUT_PROGRESS += ("audit", "relay", "status", "dashboard")
 

@@ -7,7 +7,7 @@
     joining.py        join, relay, rehearse
     views.py          status, dashboard
     flare.py          flare export, flare accept, flare allow, flare simulate
-    research.py       demo, accuracy, paper
+    research.py       demo, accuracy, paper, field
 
 Importing a module of commands registers them, in the order in which `starlings --help` lists them.
 Everything heavy is imported inside the commands, so that `--help` is immediate.

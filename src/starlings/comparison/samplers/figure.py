@@ -6,6 +6,7 @@ laws are lines, and chains are points with an error bar. The line says how setti
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,6 +49,8 @@ LONG_NAME = 13
 WIDEST, NARROWER = 2.6, 0.22
 """Width of the first line of a panel, and by how much each one is narrower than the one before it,
 so that curves can be told apart where they lie on each other; in points."""
+RESOLUTION, PNG_COLOURS = 150, 64
+"""Dots per inch, and colours, of PNG files."""
 MARKED = 9
 """Points of a simulated curve that are drawn."""
 CEILING, FLOOR = 20.0, 1e-4
@@ -126,12 +129,24 @@ def draw(
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure to a file of the kind that its name ends in."""
+    """Write a figure to a file of the kind that its name ends in.
+
+    PNG files have 64 colours, which is enough for lines, and makes them small.
+    """
     import matplotlib as mpl
 
-    metadata = {"Date": None} if path.suffix == ".svg" else None
     with mpl.rc_context(SETTINGS):
-        figure.savefig(path, dpi=160, metadata=metadata)
+        if path.suffix != ".png":
+            metadata = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, metadata=metadata)
+            return path
+        from PIL import Image  # which matplotlib needs, too
+
+        whole = io.BytesIO()
+        figure.savefig(whole, format="png", dpi=RESOLUTION)
+    with Image.open(whole) as image:
+        few = image.convert("RGB").quantize(PNG_COLOURS, dither=Image.Dither.NONE)
+        few.save(path, optimize=True)
     return path
 
 
