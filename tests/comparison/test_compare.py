@@ -94,6 +94,12 @@ def test_settings_that_explode_are_no_candidates():
     assert "it explodes: its slowest mode grows by" in alone["reason"]
 
 
+def test_decaying_steps_that_explode_at_first_say_so():
+    """They have no stationary law, and are followed until numbers end."""
+    found = compared([st.DULA(st.Decay(9.0, 1.0, 0.01), 0.3)])
+    assert found.table["reason"][0] == "it explodes within 1000 rounds."
+
+
 def test_a_tuned_sampler_starts_after_the_rounds_of_its_tuning():
     found = compared(["dadmms"])
     row = row_of(found, "dadmms", "tuned")
@@ -177,7 +183,7 @@ def test_a_comparison_is_saved_and_read(tmp_path):
 
 def test_the_text_fits_a_terminal():
     text = str(compared(None))
-    assert max(map(len, text.splitlines())) <= 98
+    assert max(map(len, text.splitlines())) <= 88
     for word in ("dadmms, tuned", "dsgld, published", "not compared", "sampler"):
         assert word in text
 

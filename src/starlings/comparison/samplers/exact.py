@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from starlings.comparison.samplers.measures import WORST, GaussianMeasure
+from starlings.comparison.samplers.measures import MEASURES, WORST, GaussianMeasure
 from starlings.theory import Law, Moments, moments_at
 
+EXPLODED = 1e100
+"""A mean or a covariance above which the draws are infinitely far away."""
 PER_DECADE = 12
 """Rounds of a curve in each decade."""
 
@@ -47,13 +49,20 @@ class ExactRun:
     """The coordinates in which the law is; None for the parameters' own."""
 
     def distances(self, moments: Moments) -> np.ndarray:
-        """The distances of draws with these moments, in the order of `MEASURES`."""
+        """The distances of draws with these moments, in the order of `MEASURES`.
+
+        They are infinite from where on their squares would be no numbers.
+        """
+        size = max(np.abs(moments.mean).max(), np.abs(moments.covariance).max())
+        if not size < EXPLODED:
+            return np.full(len(MEASURES), np.inf)
         moved = moments if self.frame is None else self.frame.moments(moments)
         return self.measure.of_moments(moved, self.counted)
 
     def curve(self, rounds: np.ndarray) -> np.ndarray:
         """The distances after these rounds, (round, measure)."""
-        return np.array([self.distances(each) for each in moments_at(self.law, list(rounds))])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.array([self.distances(each) for each in moments_at(self.law, list(rounds))])
 
     def limit(self, rounds: int) -> np.ndarray:
         """The distances that remain: of the stationary law, or after `rounds` where there is none.

@@ -126,6 +126,9 @@ class Judge:
             limit = run.limit(self.rounds)
         except StabilityError:
             return _exploded(run, sampler)
+        if not np.isfinite(limit).all():
+            reason = f"it explodes within {self.rounds} rounds."
+            return Judged(sampler, EXPLODED, np.nan, np.nan, reason)
         reached = np.nan
         if limit[WORST] <= self.target:
             reached = run.reached(self.target, self.rounds)

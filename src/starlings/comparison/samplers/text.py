@@ -13,7 +13,7 @@ from starlings.results.text_table import Column, text_table, wrapped
 if TYPE_CHECKING:
     from starlings.comparison.samplers.comparison import Comparison
 
-WIDTH = 98
+WIDTH = 88
 """Columns of the text."""
 HEADINGS = {
     "mean_agent": ("mean", "agent"),
