@@ -94,7 +94,14 @@ def test_settings_that_explode_are_no_candidates():
     assert "it explodes: its slowest mode grows by" in alone["reason"]
 
 
-def test_decaying_steps_that_explode_at_first_say_so():
+def test_what_explodes_before_it_settles_has_no_distance_there(tmp_path):
+    """Steps that decay are stable in the end: what was infinite before is no number."""
+    found = compared([st.DULA(st.Decay(20.0, 1.0, 0.9), 0.3)], rounds=20_000)
+    assert found.curves["worst_agent"].isna().any()
+    assert st.load_comparison(found.save(tmp_path / "found.json")).curves.equals(found.curves)
+
+
+def test_decaying_steps_that_explode_say_so():
     """They have no stationary law, and are followed until numbers end."""
     found = compared([st.DULA(st.Decay(9.0, 1.0, 0.01), 0.3)])
     assert found.table["reason"][0] == "it explodes within 1000 rounds."

@@ -148,12 +148,12 @@ def _distances(judged: Judged) -> dict[str, float]:
 
 
 def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataFrame:
-    """A table with these columns, of texts and floating-point numbers."""
-    return pd.DataFrame(
-        {
-            name: pd.Series([row.get(name, "") for row in rows], dtype=object)
-            if name in TEXT
-            else pd.Series([row.get(name, np.nan) for row in rows], dtype=float)
-            for name in columns
-        }
-    )
+    """A table with these columns, of texts and of numbers, which are finite or nan."""
+
+    def column(name: str) -> pd.Series:
+        if name in TEXT:
+            return pd.Series([row.get(name, "") for row in rows], dtype=object)
+        numbers = np.array([row.get(name, np.nan) for row in rows], dtype=float)
+        return pd.Series(np.where(np.isfinite(numbers), numbers, np.nan))
+
+    return pd.DataFrame({name: column(name) for name in columns})

@@ -47,6 +47,8 @@ class Case:
     name: str
     title: str
     make: Callable[[], tuple[Problem, Network]]
+    simulated_rounds: int = 1_000
+    """Rounds of chains, where no law is known."""
 
 
 def linear(graph: Callable[[int], Network], agents: int) -> tuple[Problem, Network]:
@@ -95,8 +97,8 @@ CASES = [
         )
         for division, words in {"random": "at random", "sorted": "in order"}.items()
     ),
-    Case("rand", "RAND health insurance, six sites", partial(real, rand_case)),
-    Case("lung", "NCCTG lung cancer, eighteen institutions", partial(real, lung_case)),
+    Case("rand", "RAND health insurance, six sites", partial(real, rand_case), 200),
+    Case("lung", "NCCTG lung cancer, eighteen institutions", partial(real, lung_case), 300),
 ]
 """All cases, in the order of the page."""
 

@@ -57,7 +57,8 @@ def found_of(
     case: Case, folder: Path, samplers: list[str], quick: bool, force: bool, progress: bool | None
 ) -> Comparison:
     """The comparison of a case, read where it is finished."""
-    path, how = folder / f"{case.name}.json", QUICK if quick else {}
+    path = folder / f"{case.name}.json"
+    how = QUICK if quick else {"simulated_rounds": case.simulated_rounds}
     made_by = {"version": __version__, "samplers": samplers, "quick": quick}
     if path.exists() and not force:
         found = load_comparison(path)
