@@ -7,6 +7,8 @@ import pytest
 from scipy import stats
 
 import starlings as st
+from starlings.comparison.samplers.choosing import Choice, Judged
+from starlings.comparison.samplers.judging import Judge
 from starlings.comparison.samplers.measures import GaussianMeasure, posterior_floor
 from starlings.comparison.samplers.reference import MarginalMeasure
 from tests.comparison.samplers import Lawful, Slow
@@ -51,6 +53,20 @@ def test_a_sampler_that_explodes_says_so():
     (row,) = found.table.to_dict("records")
     assert "diverged" in row["reason"]
     assert np.isnan(row["round"])
+    assert row["by"] == ""
+
+
+def test_the_best_is_one_that_does_not_explode(monkeypatch):
+    """Candidates that explode are passed over, even where a law at the mode says they are fine."""
+    monkeypatch.setattr(Judge, "_chosen", lambda self, trial, known: as_if_sound(trial))
+    found = compared({"it": [Slow(50.0), Slow(0.1)]}, simulated_rounds=200)
+    assert found.table["settings"][0] == "step_size=0.1"
+
+
+def as_if_sound(trial):
+    """Both candidates as if they were sound, the first one as the best."""
+    judged = [Judged(s, np.zeros(4), k, 0.0, np.nan) for k, s in enumerate(trial.candidates)]
+    return Choice.among(judged)
 
 
 def test_what_exact_draws_show_goes_down_with_their_number():

@@ -1,7 +1,8 @@
 """The best of several settings.
 
-Best is what reaches the target in the fewest rounds; among equals, and where none reaches it, what
-is nearest to the posterior in the end. The worst agent counts.
+Best is what reaches the target in the fewest rounds, and among equals what remains nearest to the
+posterior. Where none reaches it, best is what is nearest after the last round. The worst agent
+counts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Judged(NamedTuple):
     """The distances that remain, in the order of `MEASURES`; infinite if it explodes."""
     reached: float
     """Rounds to the target; nan if it is never reached."""
+    last: float
+    """The distance of the worst agent after the last round."""
     relaxation: float
     """Rounds in which the slowest mode shrinks by a factor e; nan if unknown."""
     reason: str = ""
@@ -32,7 +35,9 @@ class Judged(NamedTuple):
     @property
     def rank(self) -> tuple[float, float]:
         """The smaller the better."""
-        return (np.inf if np.isnan(self.reached) else self.reached, float(self.limit[WORST]))
+        if np.isnan(self.reached):
+            return np.inf, self.last
+        return self.reached, float(self.limit[WORST])
 
 
 @dataclass(frozen=True)
@@ -51,3 +56,8 @@ class Choice:
             also = f" (and {len(tried) - 1} more)" if len(tried) > 1 else ""
             raise ValueError(f"{tried[0].reason}{also}")
         return cls(min(able, key=lambda each: each.rank), tried)
+
+    @property
+    def ranked(self) -> list[Judged]:
+        """All that could be judged, the best one first."""
+        return sorted((each for each in self.tried if not each.reason), key=lambda j: j.rank)

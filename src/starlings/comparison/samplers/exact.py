@@ -100,6 +100,11 @@ class ExactRun:
         return float(high * self.law.cycle)
 
 
+def whole_cycles(most: int, cycle: int) -> np.ndarray:
+    """The last round of a curve alone."""
+    return np.array([max(1, most // cycle) * cycle])
+
+
 def rounds_of_curve(most: int, cycle: int = 1) -> np.ndarray:
     """Rounds on a logarithmic grid, the start and whole cycles only; the last is about `most`."""
     cycles = max(1, most // cycle)

@@ -44,15 +44,19 @@ LABELS = {
 """The labels of the axes of costs."""
 PANEL, LEGEND_LINE = (2.45, 2.1), 0.165
 """Width and height of a panel, and height of a line of a legend, in inches."""
+LEGEND_WIDTH = 1.9
+"""Width of an entry of the legend of all panels, in inches."""
 LONG_NAME = 13
 """Letters of a name from which on a legend has one column instead of two."""
 WIDEST, NARROWER = 2.6, 0.22
 """Width of the first line of a panel, and by how much each one is narrower than the one before it,
 so that curves can be told apart where they lie on each other; in points."""
-RESOLUTION, PNG_COLOURS = 150, 64
+RESOLUTION, PNG_COLOURS = 150, 256
 """Dots per inch, and colours, of PNG files."""
 MARKED = 9
 """Points of a simulated curve that are drawn."""
+LONGEST_BAR = 0.7
+"""The part of a distance by which its error bar may go down, on a logarithmic axis."""
 CEILING, FLOOR = 20.0, 1e-4
 """The largest and the least distance that are shown: what is above has exploded, or starts far
 away, and what is below is as good as zero."""
@@ -122,16 +126,22 @@ def draw(
         _limit(grid[0, 0], curves[measure])
         for axes, column in zip(grid[-1], columns, strict=True):
             _legend_of(axes, column)
-        figure.legend(handles=_common(comparison), loc="outside upper left", ncols=6)
-        if title:
-            figure.suptitle(title, x=0.01, ha="left", fontsize=10, weight="bold")
+        handles = _common(comparison)
+        figure.legend(
+            handles=handles,
+            loc="outside upper left",
+            ncols=min(len(handles), int(width / LEGEND_WIDTH)),
+            title=title or None,
+            title_fontproperties={"weight": "bold", "size": 10},
+            alignment="left",
+        )
     return figure
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure to a file of the kind that its name ends in.
 
-    PNG files have 64 colours, which is enough for lines, and makes them small.
+    PNG files have 256 colours, which is enough for lines, and makes them small.
     """
     import matplotlib as mpl
 
@@ -174,6 +184,8 @@ def _draw_panel(
         is_own = sampler in own
         place = column.samplers.index(sampler) if is_own else 0
         colour = COLOURS[place] if is_own else BEHIND
+        if shown.empty:  # it exploded in the first rounds
+            continue
         x, y = shown[cost], shown[measure].clip(lower=FLOOR / 2)
         if source == "law":
             line = {"ls": LINES[setting], "color": colour}
@@ -192,9 +204,11 @@ def _draw_points(axes: Axes, shown: pd.DataFrame, colour: str) -> None:
     """Some points of a simulated curve, with twice their Monte Carlo error."""
     places = np.unique(np.linspace(0, len(shown) - 1, MARKED).round().astype(int))
     some = shown.iloc[places]
+    above = 2 * some["error"]
+    below = np.minimum(above, LONGEST_BAR * some["y"])
     bars: dict[str, Any] = {"ms": 2.6, "mfc": "white", "mew": 0.8, "elinewidth": 0.7}
     axes.plot(shown["x"], shown["y"], color=colour, lw=0.5, zorder=3)
-    axes.errorbar(some["x"], some["y"], 2 * some["error"], fmt="o", color=colour, zorder=4, **bars)
+    axes.errorbar(some["x"], some["y"], [below, above], fmt="o", color=colour, zorder=4, **bars)
 
 
 def _limit(axes: Axes, distances: pd.Series) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from starlings.comparison.samplers.choosing import Choice, Judged
-from starlings.comparison.samplers.exact import ExactRun, rounds_of_curve
+from starlings.comparison.samplers.exact import ExactRun, rounds_of_curve, whole_cycles
 from starlings.comparison.samplers.measures import (
     MEASURES,
     WORST,
@@ -18,13 +18,16 @@ from starlings.comparison.samplers.measures import (
 )
 from starlings.comparison.samplers.settings import Trial
 from starlings.comparison.samplers.simulated import RESAMPLES, Simulated, simulate
-from starlings.errors import NoLawError, StabilityError
+from starlings.errors import DivergenceError, NoLawError, StabilityError
 from starlings.problem import Problem
 from starlings.samplers import Sampler
 from starlings.theory import has_law, law, quadratic_model
 
 CHAINS, CANDIDATE_CHAINS = 256, 64
 """Chains of a simulated curve by default, and of a candidate that has no law."""
+MOST_RUNS = 8
+"""Candidates, evenly spaced in the order of their ranks, whose chains are run until those of one do
+not explode."""
 EXPLODED = np.full(len(MEASURES), np.inf)
 """The distances of a sampler that explodes."""
 
@@ -77,17 +80,26 @@ class Judge:
                 "no exact law is known here, and `chains` is 0, so that nothing is simulated."
             )
         choice = self._chosen(trial, known)
-        sampler, exact, chains = choice.best.sampler, None, None
-        if known:
-            run = self._run(trial, trial.moved, sampler, self.measure)
-            rounds = rounds_of_curve(self.rounds, sampler.cycle)
-            exact = Exact(rounds, run.curve(rounds))
-        if self.chains or not known:
-            number = self.chains or CHAINS
-            chains = self._simulated(trial, sampler, number)
-            if not known:
-                choice = Choice(self._of_chains(sampler, chains, number), choice.tried)
+        if not known:
+            return self._best_of_chains(trial, choice)
+        sampler = choice.best.sampler
+        rounds = rounds_of_curve(self.rounds, sampler.cycle)
+        exact = Exact(rounds, self._run(trial, trial.moved, sampler, self.measure).curve(rounds))
+        chains = self._simulated(trial, sampler, self.chains) if self.chains else None
         return Outcome(trial, choice, exact, chains)
+
+    def _best_of_chains(self, trial: Trial, choice: Choice) -> Outcome:
+        """The best of the candidates whose chains do not explode; few of them are tried.
+
+        What is stable on a Gaussian approximation may explode far away from the mode.
+        """
+        number = self.chains or CHAINS
+        for candidate in choice.ranked[:: max(1, len(choice.ranked) // MOST_RUNS)]:
+            chains = self._simulated(trial, candidate.sampler, number)
+            found = self._of_chains(candidate.sampler, chains, number)
+            if not found.reason:
+                return Outcome(trial, Choice(found, choice.tried), None, chains)
+        raise DivergenceError(found.reason)
 
     def floor(self, chains: int) -> float:
         """What so many draws of the posterior itself would show for one agent."""
@@ -110,7 +122,7 @@ class Judge:
         if known:
             judged = (self._by_law(trial, s) for s in trial.candidates)
         elif len(trial.candidates) == 1:
-            judged = (Judged(s, EXPLODED, np.nan, np.nan) for s in trial.candidates)
+            judged = (Judged(s, EXPLODED, np.nan, np.inf, np.nan) for s in trial.candidates)
         elif trial.place.network.faults is None and all(map(has_law, trial.candidates)):
             model = quadratic_model(trial.place.problem)
             near = GaussianMeasure.of(model)
@@ -128,11 +140,13 @@ class Judge:
             return _exploded(run, sampler)
         if not np.isfinite(limit).all():
             reason = f"it explodes within {self.rounds} rounds."
-            return Judged(sampler, EXPLODED, np.nan, np.nan, reason)
-        reached = np.nan
+            return Judged(sampler, EXPLODED, np.nan, np.inf, np.nan, reason)
+        reached, last = np.nan, np.inf
         if limit[WORST] <= self.target:
             reached = run.reached(self.target, self.rounds)
-        return Judged(sampler, limit, reached, run.relaxation())
+        if np.isnan(reached):
+            last = run.curve(whole_cycles(self.rounds, sampler.cycle))[0, WORST]
+        return Judged(sampler, limit, reached, float(last), run.relaxation())
 
     def _by_near_law(self, trial: Trial, model: Problem, near: Measure, sampler: Sampler) -> Judged:
         """One candidate by its law on a Gaussian approximation, as far as chains will be run."""
@@ -141,11 +155,11 @@ class Judge:
             run.limit(rounds)
         except StabilityError:
             return _exploded(run, sampler)
-        last = run.curve(np.array([max(1, rounds // sampler.cycle) * sampler.cycle]))[0]
+        last = run.curve(whole_cycles(rounds, sampler.cycle))[0]
         goal, reached = self.goal(self.chains or CHAINS), np.nan
         if last[WORST] <= goal:
             reached = run.reached(goal, rounds)
-        return Judged(sampler, last, reached, run.relaxation())
+        return Judged(sampler, last, reached, float(last[WORST]), run.relaxation())
 
     def _run(self, trial: Trial, problem: Problem, sampler: Sampler, measure: Measure) -> ExactRun:
         assert isinstance(measure, GaussianMeasure)
@@ -166,12 +180,13 @@ class Judge:
     def _of_chains(self, sampler: Sampler, chains: Simulated, number: int) -> Judged:
         """One candidate by its chains."""
         if chains.divergence is not None:
-            return Judged(sampler, EXPLODED, np.nan, np.nan, chains.divergence)
+            return Judged(sampler, EXPLODED, np.nan, np.inf, np.nan, chains.divergence)
         reached = chains.reached(self.goal(number))
-        return Judged(sampler, chains.limit(), reached, np.nan)
+        limit = chains.limit()
+        return Judged(sampler, limit, reached, float(limit[WORST]), np.nan)
 
 
 def _exploded(run: ExactRun, sampler: Sampler) -> Judged:
     radius = run.law.whole_cycle().spectral_radius()
     reason = f"it explodes: its slowest mode grows by {radius:.4g} in each round."
-    return Judged(sampler, EXPLODED, np.nan, np.nan, reason)
+    return Judged(sampler, EXPLODED, np.nan, np.inf, np.nan, reason)

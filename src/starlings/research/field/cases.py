@@ -80,11 +80,12 @@ _GRAPHS: dict[str, tuple[Callable[[int], Network], int]] = {
     "complete-20": (Network.complete, 20),
     "star-20": (Network.star, 20),
 }
+_SHAPES = {"ring": "ring", "complete": "complete graph", "star": "star"}
 CASES = [
     *(
         Case(
             f"linear-{name}",
-            f"Linear regression, {name.split('-')[0]} of {agents}",
+            f"Linear regression, {_SHAPES[name.split('-')[0]]} of {agents} agents",
             partial(linear, graph, agents),
         )
         for name, (graph, agents) in _GRAPHS.items()
