@@ -192,7 +192,7 @@ def _draw_panel(
             line["lw"] = WIDEST - NARROWER * place if is_own else 0.7
             axes.plot(x, y, zorder=2 + is_own + place / 10, **line)
         elif is_own:
-            _draw_points(axes, shown.assign(x=x, y=y), colour)
+            _draw_points(axes, shown.assign(x=x, y=y), colour, LINES[setting])
     axes.axhline(comparison.about["target"], color="0.4", lw=0.8, ls=":", zorder=1)
     if (comparison.curves["source"] == "simulation").any():
         axes.axhspan(FLOOR / 2, comparison.about["floor"], color="0.95", lw=0, zorder=0)
@@ -200,14 +200,14 @@ def _draw_panel(
     axes.tick_params(labelsize=8)
 
 
-def _draw_points(axes: Axes, shown: pd.DataFrame, colour: str) -> None:
+def _draw_points(axes: Axes, shown: pd.DataFrame, colour: str, style: Any) -> None:
     """Some points of a simulated curve, with twice their Monte Carlo error."""
     places = np.unique(np.linspace(0, len(shown) - 1, MARKED).round().astype(int))
     some = shown.iloc[places]
     above = 2 * some["error"]
     below = np.minimum(above, LONGEST_BAR * some["y"])
     bars: dict[str, Any] = {"ms": 2.6, "mfc": "white", "mew": 0.8, "elinewidth": 0.7}
-    axes.plot(shown["x"], shown["y"], color=colour, lw=0.5, zorder=3)
+    axes.plot(shown["x"], shown["y"], color=colour, lw=0.9, ls=style, zorder=3)
     axes.errorbar(some["x"], some["y"], [below, above], fmt="o", color=colour, zorder=4, **bars)
 
 

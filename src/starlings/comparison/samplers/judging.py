@@ -149,14 +149,17 @@ class Judge:
         return Judged(sampler, limit, reached, float(last), run.relaxation())
 
     def _by_near_law(self, trial: Trial, model: Problem, near: Measure, sampler: Sampler) -> Judged:
-        """One candidate by its law on a Gaussian approximation, as far as chains will be run."""
+        """One candidate by its law on a Gaussian approximation, as far as chains will be run.
+
+        The law has to come nearer than the chains, whose distance has what exact draws show on top.
+        """
         run, rounds = self._run(trial, model, sampler, near), self.simulated_rounds
         try:
             run.limit(rounds)
         except StabilityError:
             return _exploded(run, sampler)
         last = run.curve(whole_cycles(rounds, sampler.cycle))[0]
-        goal, reached = self.goal(self.chains or CHAINS), np.nan
+        goal, reached = max(self.target, self.floor(self.chains or CHAINS)), np.nan
         if last[WORST] <= goal:
             reached = run.reached(goal, rounds)
         return Judged(sampler, last, reached, float(last[WORST]), run.relaxation())
