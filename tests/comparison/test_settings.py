@@ -13,8 +13,8 @@ from tests.comparison.samplers import Demanding, Slow
 from tests.problems import paper_problem, skewed_problem
 
 GRID = np.array([2.0, 0.5, 0.01])
-WITHOUT_CANDIDATES = {"dpsgld", "depsgld"}
-"""Samplers whose settings nobody can lay out who does not know the rows' or the support's scale."""
+WITHOUT_CANDIDATES = {"dpsgld", "depsgld", "myula"}
+"""Samplers with settings that have no natural unit: a clip of rows, a support, a penalty."""
 
 
 def units(problem=None, network=None):

@@ -69,6 +69,15 @@ def as_if_sound(trial):
     return Choice.among(judged)
 
 
+def test_messages_of_agents_that_may_be_silent_are_counted():
+    """With a threshold that nobody exceeds everybody speaks once; without one, in every round."""
+    samplers = {"silent": st.EventDULA(0.01, 0.1, 1e6), "loud": st.EventDULA(0.01, 0.1, 0.0)}
+    found = compared(samplers, simulated_rounds=20).curves
+    last = found[(found["source"] == "simulation") & (found["round"] == 20)]
+    assert dict(zip(last["sampler"], last["messages"], strict=True)) == {"silent": 2, "loud": 40}
+    assert (last["bytes"] == 2 * 8 * last["messages"]).all()
+
+
 def test_what_exact_draws_show_goes_down_with_their_number():
     measure = GaussianMeasure.of(PROBLEM)
     few, many = (posterior_floor(measure, number, seed=0) for number in (100, 1600))

@@ -39,6 +39,9 @@ class Snapshot(NamedTuple):
     else may run on the machine if it is to mean anything."""
     compiles: bool
     """Whether those seconds include the compilation of the rounds."""
+    messages: float | None
+    """Messages of all agents of one chain so far, the mean over the chains; None where that follows
+    from the number of rounds, see `Sampler.broadcasts`."""
     divergence: str | None
     """What is wrong with the first agent that diverged; None if none has."""
 
@@ -74,7 +77,7 @@ def snapshots(
     for k in rounds:
         if k == 0:
             draws = jax.jit(draws_of)(on_links, agents, carry.states, jnp.int32(1), keys)
-            yield Snapshot(0, np.asarray(draws), 0.0, False, None)
+            yield Snapshot(0, np.asarray(draws), 0.0, False, None, None)
             continue
         fixed = (on_links, agents, wiring, keys, LARGEST_COORDINATE)
         began = time.monotonic()
@@ -83,7 +86,10 @@ def snapshots(
         seconds = time.monotonic() - began
         wrong = first_divergence(carry.divergence, network.local_names, sampler)
         text = None if wrong is None else wrong.text
-        yield Snapshot(int(k), draws, seconds, compiles, text)
+        sent = None
+        if record.broadcasts is not None:
+            sent = float((np.asarray(record.broadcasts[0]) * network.degrees).sum(axis=1).mean())
+        yield Snapshot(int(k), draws, seconds, compiles, sent, text)
         if text is not None:
             return
         now, compiles = int(k), False

@@ -2,9 +2,10 @@
 
 After k rounds, with m_i(k) the messages of agent i and n the numbers in a message,
 
-    messages = sum_i m_i(k),     bytes = 8 n messages,     gradients = k g                     (1)
+    messages = sum_i m_i(k),     bytes = 8 n messages,     gradients = g(k)                    (1)
 
-with g the times that an agent goes through its rows in a round. What tuning sent comes on top.
+with g(k) the times that an agent has gone through its rows. What tuning sent comes on top. Where an
+agent may be silent, messages are counted in chains, and are the mean over these.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from starlings.comparison.samplers.settings import Trial
+from starlings.comparison.samplers.simulated import Simulated
 from starlings.samplers import Sampler
 
 FLOAT_BYTES = np.dtype(np.float64).itemsize
@@ -21,7 +23,13 @@ COSTS = ("round", "messages", "bytes", "gradients", "seconds")
 """The columns of costs."""
 
 
-def costs(trial: Trial, sampler: Sampler, rounds: np.ndarray, pace: float) -> pd.DataFrame:
+def costs(
+    trial: Trial,
+    sampler: Sampler,
+    rounds: np.ndarray,
+    pace: float,
+    counted: Simulated | None = None,
+) -> pd.DataFrame:
     """A row for each of some rounds after the start, eq. (1).
 
     Args:
@@ -29,11 +37,14 @@ def costs(trial: Trial, sampler: Sampler, rounds: np.ndarray, pace: float) -> pd
         sampler: the sampler with its settings.
         rounds: numbers of rounds after the start.
         pace: seconds for a round, measured; nan if no round was run.
+        counted: chains that include these rounds, and may have counted their messages.
     """
     problem, network, spent = trial.place.problem, trial.place.network, trial.spent
     messages = sampler.messages_until(np.asarray(rounds), network).sum(axis=-1)
+    if counted is not None and counted.messages is not None:
+        messages = np.interp(rounds, counted.rounds, counted.messages)
     numbers = sampler.floats(problem.dim)
-    gradients = np.asarray(rounds) * sampler.gradients_per_round(problem)
+    gradients = sampler.gradients_until(np.asarray(rounds), problem)
     return pd.DataFrame(
         {
             "round": np.asarray(rounds) + spent.rounds,

@@ -48,7 +48,7 @@ class Records:
         chains = outcome.simulated
         pace = np.nan if chains is None else chains.seconds_per_round
         reached = np.array([] if np.isnan(best.reached) else [best.reached], int)
-        to_target: Any = costs(trial, outcome.sampler, reached, pace).to_dict("records")
+        to_target: Any = costs(trial, outcome.sampler, reached, pace, chains).to_dict("records")
         row = {
             **keys,
             **_about(type(outcome.sampler), trial.place.name),
@@ -105,7 +105,7 @@ class Records:
         if chains is not None and len(chains.rounds):
             found.append(("simulation", chains.rounds, chains.distances, chains.errors))
         return [
-            costs(outcome.trial, outcome.sampler, rounds, pace).assign(
+            costs(outcome.trial, outcome.sampler, rounds, pace, chains).assign(
                 source=source, **dict(zip(MEASURES, distances.T, strict=True)), error=errors
             )
             for source, rounds, distances, errors in found

@@ -34,6 +34,8 @@ class Simulated(NamedTuple):
     """(round, measure), in the order of `MEASURES`."""
     errors: np.ndarray
     """The Monte Carlo error of the worst agent's distance, (round,)."""
+    messages: np.ndarray | None
+    """Messages of all agents until each of the rounds, where they were counted; else None."""
     seconds_per_round: float
     """Of all chains together; nan if there was one snapshot only."""
     compile_seconds: float
@@ -89,10 +91,18 @@ def simulate(
         np.array([each.round for each in sound]),
         np.array([distances for distances, _ in judged]),
         np.array([error for _, error in judged]),
+        _counted(sound),
         sum(each.seconds for each in warm) / passed if passed else np.nan,
         sum(each.seconds for each in found if each.compiles),
         found[-1].divergence,
     )
+
+
+def _counted(found: list[Snapshot]) -> np.ndarray | None:
+    """The messages that were counted; none at the start."""
+    if all(each.messages is None for each in found):
+        return None
+    return np.array([each.messages or 0.0 for each in found])
 
 
 def _judged(
