@@ -222,6 +222,16 @@ def flare(
     run(output, quiet)
 
 
+@app.command(epilog="Example: python -m benchmarks field --quick")
+@ends_in_one_line
+def field(quick: Quick = False) -> None:
+    """Time the comparison of all samplers by exact laws, on four graphs."""
+    _use_one_thread("OPENBLAS_NUM_THREADS")
+    from benchmarks.field import run
+
+    run(quick)
+
+
 def _require(extra: str, *packages: str) -> None:
     """Raise where one of the packages that an extra installs is missing."""
     check_installed(*packages, purpose="this benchmark", extra=extra)

@@ -11,6 +11,7 @@ The public names, each loaded when it is first used, so that `import starlings` 
                           `PeerLearning`, `MAHMC`, `NetworkGibbs`, `DEPSGLD`, `EventDULA`, `SPLA`,
                           `PULA`, `PMALA`, `MYULA`
     penalties             `Lasso`, `GroupLasso`, `Ridge`, `Penalty`
+    to compare samplers   `compare`, `Comparison`, `load_comparison`
     supports              `Box`, `Ball`, `Simplex`, `Support`
     to tune by hand       `tune`, `Tuning`
     to go on without      `without` (absent sites)
@@ -19,8 +20,8 @@ The public names, each loaded when it is first used, so that `import starlings` 
                           `estimate_at_zero`, `AtZero`
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
-                          `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `testing`,
-                          `HubSampler`, `HubState`
+                          `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `Units`,
+                          `testing`, `HubSampler`, `HubState`
     to write a runtime    `Communicator`, `Crossings`, `exchange_on_host`
     errors and warnings   see `starlings.errors`
 

@@ -14,6 +14,9 @@ from starlings.comparison.loo import Loo as Loo
 from starlings.comparison.loo import compare_loo as compare_loo
 from starlings.comparison.loo import loo as loo
 from starlings.comparison.models import compare_models as compare_models
+from starlings.comparison.samplers import Comparison as Comparison
+from starlings.comparison.samplers import compare as compare
+from starlings.comparison.samplers import load_comparison as load_comparison
 from starlings.comparison.site_likelihood import site_log_likelihood as site_log_likelihood
 from starlings.diagnostics.extrapolation import AtZero as AtZero
 from starlings.diagnostics.extrapolation import estimate_at_zero as estimate_at_zero
@@ -104,6 +107,7 @@ from starlings.samplers import PositionState as PositionState
 from starlings.samplers import Sampler as Sampler
 from starlings.samplers import SplitGibbs as SplitGibbs
 from starlings.samplers import UnitPosterior as UnitPosterior
+from starlings.samplers import Units as Units
 from starlings.samplers import no_info as no_info
 from starlings.sampling import sample as sample
 from starlings.study.study import Study as Study

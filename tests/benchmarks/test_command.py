@@ -24,6 +24,7 @@ BENCHMARKS = [
     "ladder",
     "versions",
     "flare",
+    "field",
 ]
 
 
@@ -87,7 +88,8 @@ def test_every_benchmark_has_short_help_that_fits(name):
     assert (short.exit_code, short.stdout) == (0, long.stdout)
     assert max(map(len, short.stdout.splitlines())) <= 80
     assert "…" not in short.stdout
-    assert ("--quiet" in short.stdout) == (name not in ("ladder", "masks", "sites", "lossy"))
+    without = ("ladder", "masks", "sites", "lossy", "field")
+    assert ("--quiet" in short.stdout) == (name not in without)
     assert f"Example: python -m benchmarks {name}" in short.stdout
 
 

@@ -2,12 +2,12 @@
 
     application.py    the application: what all commands share, such as options and errors
     sampling.py       sample, show, samplers
-    checking.py       theory, calibrate, compare-models
+    checking.py       theory, calibrate, compare, compare-models
     sites.py          study init, site request, provision, check, approve, audit
     joining.py        join, relay, rehearse
     views.py          status, dashboard
     flare.py          flare export, flare accept, flare allow, flare simulate
-    research.py       demo, accuracy, paper
+    research.py       demo, accuracy, paper, field
 
 Importing a module of commands registers them, in the order in which `starlings --help` lists them.
 Everything heavy is imported inside the commands, so that `--help` is immediate.

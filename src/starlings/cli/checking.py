@@ -1,4 +1,5 @@
-"""The commands that check a study, or compare several: `theory`, `calibrate`, `compare-models`."""
+"""The commands that check a study, or compare several: `theory`, `calibrate`, `compare`, and
+`compare-models`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from starlings.cli.application import Json, StudyFile, command, count_option
+from starlings.cli.application import Json, Quiet, StudyFile, command, count_option
 
 PANEL = "Checking"
 """The heading of these commands in `starlings --help`."""
@@ -87,6 +88,76 @@ def calibrate(
         return
     print_report(result, Console(markup=False, highlight=False))
     typer.echo(f"Ranks, figure and table in {folder}")
+
+
+@command(PANEL, "starlings compare meters.toml --samplers dadmms,dsgld --output comparison.pdf")
+def compare(
+    study: StudyFile,
+    samplers: Annotated[
+        str | None,
+        typer.Option(
+            help="Names that `starlings samplers` lists, or package.module:Class, separated by "
+            "commas.",
+            show_default="all, and that of the study",
+        ),
+    ] = None,
+    rounds: Annotated[int, count_option(1, "Rounds of exact laws.")] = 10_000,
+    chains: Annotated[
+        int | None,
+        count_option(
+            0,
+            "Chains that are simulated for every sampler; 0 for none.",
+            "256 for samplers whose law is not known",
+        ),
+    ] = None,
+    simulated_rounds: Annotated[int, count_option(1, "Rounds of these chains.")] = 1_000,
+    target: Annotated[
+        float, typer.Option(help="The distance to reach, in radii of the posterior.")
+    ] = 0.05,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="A figure (.pdf, .png or .svg), tables (.csv) or everything (.json).",
+            show_default="only print",
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the output file if it exists.")
+    ] = False,
+    seed: Annotated[int, count_option(0, "The same seed gives the same chains.")] = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare samplers on a study: how far they are from its posterior, and what they cost.
+
+    Where the posterior is Gaussian and the law of a sampler is known, nothing
+    is simulated. Every sampler is run with the settings of its publication,
+    with the best of a grid that is the same for all, and as tuned by itself,
+    as far as it has these.
+    """
+    from starlings.comparison.samplers import compare as compared
+    from starlings.comparison.samplers.study import check_output, samplers_of, write_output
+    from starlings.study.study import Study
+
+    plan = Study.read(study)
+    if output is not None:
+        check_output(output, overwrite, plan.inputs())
+    problem = plan.make_problem()
+    network = plan.make_network(problem.sites)
+    found = compared(
+        problem,
+        network,
+        samplers_of(plan, samplers),
+        rounds=rounds,
+        chains=chains,
+        simulated_rounds=simulated_rounds,
+        target=target,
+        seed=seed,
+        progress=not quiet,
+    )
+    if output is not None:
+        write_output(found, output)
+    typer.echo(found.as_json() if as_json else str(found))
 
 
 @command(PANEL, "starlings compare-models line.nc curve.nc")

@@ -1,4 +1,4 @@
-"""The commands that repeat published comparisons: `demo`, `accuracy` and `paper`."""
+"""The commands that repeat comparisons: `demo`, `accuracy`, `paper` and `field`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,33 @@ def paper(
 
     page = run(names, output, quick=quick, force=force, progress=not quiet)
     typer.echo(f"The claims of the paper, and what was found: {page}")
+
+
+@command(PANEL, "starlings field linear-ring-5")
+def field(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="The cases to compute.", show_default="all")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("output/field"),
+    samplers: Annotated[
+        str | None,
+        typer.Option(help="Names of samplers, separated by commas.", show_default="all"),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Short curves, by exact laws only.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compute cases again that are finished.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare all samplers on the same nine posteriors: distance, messages and gradients."""
+    from starlings.research.field.run import run
+
+    asked = None if samplers is None else [name.strip() for name in samplers.split(",")]
+    how = {"samplers": asked, "quick": quick, "force": force}
+    folder = run(names, output, **how, progress=not quiet)  # type: ignore[arg-type]
+    typer.echo(f"Tables and figures: {folder}")
 
 
 @app.command(hidden=True, context_settings={"ignore_unknown_options": True})

@@ -43,16 +43,19 @@ def with_decimals(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}" if np.isfinite(value) else "-"
 
 
-def text_table(names: Sequence[str], columns: Sequence[Column], width: int) -> str:
+def text_table(
+    names: Sequence[str], columns: Sequence[Column], width: int, heading: str = NAMES_HEADING
+) -> str:
     """Lay out names and columns of numbers in `width` columns of a terminal.
 
-    A name that does not fit beside its numbers has a line of its own above them.
+    A name that does not fit beside its numbers has a line of its own above them. `heading` is that
+    of the names.
     """
     sizes = [max(map(len, [*column.heading, *column.cells])) for column in columns]
-    longest = max(map(cell_len, [NAMES_HEADING, *names]))
+    longest = max(map(cell_len, [heading, *names]))
     gap = 2 if longest + sum(sizes) + 2 * len(sizes) <= width else 1
     room = min(longest, width - sum(sizes) - gap * len(sizes))
-    room = room if room >= len(NAMES_HEADING) else 0
+    room = room if room >= len(heading) else 0
 
     def line(name: str, cells: Sequence[str]) -> str:
         numbers = "".join(" " * gap + c.rjust(size) for c, size in zip(cells, sizes, strict=True))
@@ -62,8 +65,8 @@ def text_table(names: Sequence[str], columns: Sequence[Column], width: int) -> s
 
     rows = zip(names, zip(*(column.cells for column in columns), strict=True), strict=True)
     top, bottom = zip(*(column.heading for column in columns), strict=True)
-    heading = [line("", top), line(NAMES_HEADING if room else "", bottom)]
-    return "\n".join([*heading, *(line(name, row) for name, row in rows)])
+    above = [line("", top), line(heading if room else "", bottom)]
+    return "\n".join([*above, *(line(name, row) for name, row in rows)])
 
 
 def wrapped(text: str, width: int) -> str:

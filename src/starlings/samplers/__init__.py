@@ -40,6 +40,7 @@ from starlings.samplers.pula import PULA
 from starlings.samplers.qlsd import QLSD
 from starlings.samplers.spla import SPLA
 from starlings.samplers.split_gibbs import SplitGibbs
+from starlings.samplers.units import Units
 
 __all__ = [
     "CADMM",
@@ -82,5 +83,6 @@ __all__ = [
     "Sampler",
     "SplitGibbs",
     "UnitPosterior",
+    "Units",
     "no_info",
 ]

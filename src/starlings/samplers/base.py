@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -24,6 +25,7 @@ from starlings.network import Inbox, Network
 from starlings.network.gossip import Gossip
 from starlings.problem import Agent, Problem
 from starlings.random.addresses import Round
+from starlings.samplers.units import Units, along_main_knob
 
 
 class Info(NamedTuple):
@@ -258,6 +260,21 @@ class Sampler(abc.ABC):
         raise TuningError(
             f"{cls.__name__} cannot be tuned: give its settings, or write its class method `tuned`."
         )
+
+    @classmethod
+    def published(cls, problem: Problem, network: Network) -> Sampler | None:
+        """The settings of its publication for such a problem; None, the default, if it has none."""
+        return None
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> Sequence[Sampler]:
+        """Settings among which `starlings.compare` looks for the best, on the grid of `units`.
+
+        By default the step size (`step_field`), or else the penalty `rho`, takes all values of the
+        grid. A class with other settings that have to be given writes its own. `fixed` are values
+        of other fields.
+        """
+        return along_main_knob(cls, units, **fixed)
 
 
 def no_info(position: Float[Array, " dim"]) -> Info:

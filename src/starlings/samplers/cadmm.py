@@ -50,6 +50,11 @@ class CADMM(Sampler):
         check_positive(rho=self.rho)
         check_is_penalty(self.penalty, may_be_none=True)
 
+    @classmethod
+    def published(cls, problem: Problem, network: Network) -> CADMM:
+        """The penalty of Tzikas et al. (2024)."""
+        return cls(5.0)
+
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
         return DADMMSState(position, jnp.zeros_like(position))

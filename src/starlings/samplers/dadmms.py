@@ -133,6 +133,11 @@ class DADMMS(Sampler):
         """A sampler with the penalty that makes the wanted step."""
         return cls(unit.rho, **choices)
 
+    @classmethod
+    def published(cls, problem: Problem, network: Network) -> DADMMS:
+        """Algorithm 1 as printed, with the penalty of its experiments."""
+        return cls(5.0, noise="paper", output="iterate")
+
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
         return DADMMSState(position, jnp.zeros_like(position))

@@ -34,6 +34,7 @@ from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
 from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState
+from starlings.samplers.units import Units
 
 
 class DGLMCMemory(NamedTuple):
@@ -84,6 +85,11 @@ class DGLMC(HubSampler):
     def _has_list(self) -> bool:
         """Whether every site has a variance of its own."""
         return isinstance(self.variance, Sequence)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[DGLMC]:
+        """Ties of variance g / M, with the steps of the authors."""
+        return [cls(float(variance), **fixed) for variance in units.steps]
 
     def check(self, problem: Problem, network: Network) -> None:
         """Refuse a list of variances that is not as long as there are sites."""

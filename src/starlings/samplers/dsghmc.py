@@ -15,15 +15,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from starlings.errors import check_positive
-from starlings.network import Inbox
-from starlings.problem.agent import Agent
+from starlings.network import Inbox, Network
+from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, no_info
 from starlings.samplers.langevin import LangevinSampler
+from starlings.samplers.units import Units
 from starlings.solvers.gradients import gradient
+
+FRICTIONS = 2.0 ** np.arange(-1, 4)
+"""Frictions that a comparison tries, in units of the square root of the largest curvature."""
 
 
 class DSGHMCState(NamedTuple):
@@ -64,6 +69,18 @@ class DSGHMC(LangevinSampler):
     def __post_init__(self) -> None:
         check_positive(step_size=self.step_size, friction=self.friction)
         self.check_choices()
+
+    @classmethod
+    def published(cls, problem: Problem, network: Network) -> DSGHMC:
+        """Step and friction of Tzikas et al. (2024) for linear regressions, and for others."""
+        return cls(0.1, 7.0) if problem.is_quadratic else cls(0.02, 30.0)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[DSGHMC]:
+        """Steps eta with eta^2 M = g, each with several frictions in units of sqrt(M)."""
+        steps = np.sqrt(units.grid / units.curvature)
+        frictions = FRICTIONS * np.sqrt(units.curvature)
+        return [cls(float(e), float(f), **fixed) for f in frictions for e in steps if e * f <= 1]
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DSGHMCState:
         """Start at `position` with a velocity from N(0, I)."""

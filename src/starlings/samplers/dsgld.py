@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 
 from starlings.errors import check_positive
-from starlings.network import Inbox
-from starlings.problem.agent import Agent
+from starlings.network import Inbox, Network
+from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, PositionState, no_info
@@ -54,6 +54,11 @@ class DSGLD(LangevinSampler):
     def __post_init__(self) -> None:
         check_positive(step_size=self.step_size)
         self.check_choices()
+
+    @classmethod
+    def published(cls, problem: Problem, network: Network) -> DSGLD:
+        """The step of Tzikas et al. (2024) for linear regressions, and for others."""
+        return cls(0.009 if problem.is_quadratic else 0.0003)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
         """Start at `position`."""

@@ -19,13 +19,19 @@ import jax
 import jax.numpy as jnp
 
 from starlings.errors import check_positive
-from starlings.network import Inbox
-from starlings.problem.agent import Agent
+from starlings.network import Inbox, Network
+from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, PositionState, no_info
 from starlings.samplers.langevin import LangevinSampler
+from starlings.samplers.units import Units
 from starlings.solvers.gradients import gradient
+
+MANY = 50
+"""Agents from which on Tzikas et al. (2024) let steps fall faster on complete networks."""
+CONSENSUS_STEPS = (0.5, 1.0)
+"""Consensus steps that a comparison tries, times the largest eigenvalue of the Laplacian."""
 
 
 @pytree
@@ -117,6 +123,22 @@ class DULA(ConsensusLangevin):
     def __post_init__(self) -> None:
         self.check_steps()
         self.check_choices()
+
+    @classmethod
+    def published(cls, problem: Problem, network: Network) -> DULA:
+        """The schedules of Tzikas et al. (2024), which fall faster where all are neighbours."""
+        gradient, consensus = 0.05, 0.05
+        if network.is_complete:
+            gradient, consensus = (0.9, 0.9) if network.size >= MANY else (0.05, 0.55)
+        return cls(Decay(0.00082, 230.0, gradient), Decay(0.48, 230.0, consensus))
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[DULA]:
+        """Constant steps alpha N = g / M, with two constant consensus steps."""
+        largest = units.network.laplacian_spectrum()[-1]
+        ties = [part / largest for part in CONSENSUS_STEPS]
+        steps = units.steps / units.network.size
+        return [cls(float(step), float(tie), **fixed) for tie in ties for step in steps]
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
         """Start at `position`."""

@@ -36,7 +36,11 @@ from starlings.problem.agent import Agent
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, no_info
-from starlings.samplers.dula import ConsensusLangevin, Decay, at_round
+from starlings.samplers.dula import DULA, ConsensusLangevin, Decay, at_round
+from starlings.samplers.units import Units
+
+THRESHOLDS = (0.3, 1.0)
+"""Thresholds that a comparison tries, in units of what a round moves an agent by."""
 
 
 class EventDULAState(NamedTuple):
@@ -89,6 +93,15 @@ class EventDULA(ConsensusLangevin):
         if not isinstance(self.threshold, Decay) and not _is_zero(self.threshold):
             check_positive(threshold=self.threshold)
 
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[EventDULA]:
+        """Those of `DULA`, with thresholds in units of what a round moves an agent by."""
+        return [
+            cls(each.step_size, each.consensus_step, part * _moved(each, units), **fixed)
+            for part in THRESHOLDS
+            for each in DULA.candidates(units)
+        ]
+
     def init(self, agent: Agent, position: jax.Array, round: Round) -> EventDULAState:
         """Start at `position`, which is sent in the first round."""
         return EventDULAState(position, position, jnp.array(True), jnp.zeros((), jnp.int32))
@@ -118,3 +131,8 @@ def _is_zero(threshold: Any) -> bool:
     """Whether this is the number 0, and not False."""
     is_number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
     return is_number and threshold == 0
+
+
+def _moved(sampler: DULA, units: Units) -> float:
+    """The root of 2 alpha N dim: how far noise moves an agent in a round."""
+    return float(2 * sampler.step_size * units.network.size * units.problem.dim) ** 0.5

@@ -49,6 +49,7 @@ from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
 from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
+from starlings.samplers.units import Units
 from starlings.solvers.gradients import gradient_with
 
 SEARCH, HESSIANS, DRAWS = range(3)
@@ -140,6 +141,13 @@ class FedPA(HubSampler):
         cycles = (rounds + 1) // 2
         searched = np.minimum(cycles, self.updates) * self.local_steps * share
         return searched + (cycles > self.updates)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[FedPA]:
+        """Steps alpha / n = g / M, with n the fewest rows that a site has."""
+        rows = units.problem.num_rows
+        steps = rows[rows > 0].min() * units.steps
+        return [cls(float(step), **fixed) for step in steps]
 
     def memory(self, agent: Agent, position: jax.Array, round: Round) -> FedPAMemory:
         """Nothing is known yet."""

@@ -36,6 +36,7 @@ from starlings.random.addresses import Round
 from starlings.samplers.base import Card
 from starlings.samplers.conditional import drawn_near, passes_through_rows
 from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
+from starlings.samplers.units import Units
 from starlings.solvers.proximal import prepared
 
 
@@ -79,6 +80,11 @@ class GlobalConsensusMC(HubSampler):
     def prepare(self, agent: Agent) -> Agent:
         """Compute the matrix of the mode of (2) or (3), if the potential is quadratic."""
         return prepared(agent, jnp.where(agent.place, num_sites(agent), 1) / self.variance)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[GlobalConsensusMC]:
+        """Ties of variance g / M."""
+        return [cls(float(variance), **fixed) for variance in units.steps]
 
     def memory(self, agent: Agent, position: jax.Array, round: Round) -> jax.Array:
         """x_j, which starts where its site does."""

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from starlings.errors import check_choice, check_count, check_positive
 from starlings.network import Inbox
@@ -39,6 +40,7 @@ from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler, no_info
+from starlings.samplers.units import Units
 
 FORMS = ("corrected", "published", "published-unadjusted")
 """The forms of the step and of the decision, eqs. (6) to (8)."""
@@ -121,6 +123,11 @@ class MAHMC(Sampler):
     def drift(self) -> Any:
         """c of eqs. (6) to (8)."""
         return self.step_size**2 / (2 if self.form == "corrected" else 1)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[MAHMC]:
+        """Steps e with e^2 / 2 = g / M, the length of a Langevin step."""
+        return [cls(float(e), **fixed) for e in np.sqrt(2 * units.steps)]
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> MAHMCState:
         """Start at `position`, with nothing tracked yet."""

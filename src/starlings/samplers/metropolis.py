@@ -38,6 +38,7 @@ from starlings.problem import Agent, Problem
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, PilotLength, Sampler, UnitPosterior, no_info
+from starlings.samplers.units import Units
 
 DECISIONS = ("factorised", "sum")
 """The ways in which agents decide on a candidate, eqs. (3) and (4)."""
@@ -163,6 +164,12 @@ class Metropolis(Sampler):
         if self.decision == "factorised":
             return FloodedVote(self.flood_rounds)
         return ClimbingSum(self.flood_rounds)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[Metropolis]:
+        """Step lengths b with b^2 P = g, as far as they are at most 1."""
+        lengths = np.sqrt(units.grid / units.pooled)
+        return [cls.on(units.network, float(b), **fixed) for b in lengths if b <= 1]
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> MetropolisState:
         """Start at `position`, which must be the same at every agent, with nothing to decide."""

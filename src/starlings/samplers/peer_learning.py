@@ -136,6 +136,11 @@ class PeerLearning(Sampler):
         """A search for a mode, and the Hessian there, in each of the first T rounds."""
         return 2.0 * np.minimum(rounds, self.updates)
 
+    @classmethod
+    def published(cls, problem: Problem, network: Network) -> PeerLearning:
+        """Every row counts once before beliefs are averaged."""
+        return cls(calibration="published")
+
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PeerLearningState:
         """Start without a belief; `position` is where the first mode is searched for."""
         shape = position.shape if self.family == "mean-field" else 2 * position.shape

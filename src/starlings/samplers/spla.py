@@ -37,6 +37,7 @@ from starlings.problem.penalties import Penalty, check_fits, check_is_penalty
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler
+from starlings.samplers.units import Units
 from starlings.solvers.proximal import prepared, proximal_point
 
 FIRST_STEPS = ("proximal", "gradient")
@@ -97,6 +98,12 @@ class SPLA(Sampler):
         (5, 8)
         """
         return cls(step_size, max(len(tour(network.adjacency)) - 1, 1), **settings)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[SPLA]:
+        """Steps g / P, since a tour makes one Langevin step of all agents together."""
+        steps = units.grid / units.pooled
+        return [cls.on(units.network, float(step), **fixed) for step in steps]
 
     def check(self, problem: Problem, network: Network) -> None:
         """Refuse networks of which a tour does not reach every agent, and penalties of others."""

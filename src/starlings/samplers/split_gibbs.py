@@ -31,6 +31,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from starlings.errors import check_positive
 from starlings.problem import Agent, Problem
@@ -39,6 +40,7 @@ from starlings.random.addresses import Round
 from starlings.samplers.base import Card
 from starlings.samplers.conditional import drawn_near, passes_through_rows
 from starlings.samplers.hub import IN_ONE_PROCESS, HubSampler, HubState, num_sites
+from starlings.samplers.units import Units
 from starlings.solvers.proximal import prepared
 
 
@@ -93,6 +95,11 @@ class SplitGibbs(HubSampler):
     def prepare(self, agent: Agent) -> Agent:
         """Compute the matrix of the mode of (3), if the potential is quadratic."""
         return prepared(agent, 1 / self.rho**2)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[SplitGibbs]:
+        """Ties of variance rho^2 = g / M, the length of a Langevin step."""
+        return [cls(float(rho), **fixed) for rho in np.sqrt(units.steps)]
 
     def memory(self, agent: Agent, position: jax.Array, round: Round) -> SplitMemory:
         """Copies start where their sites do, without offsets."""

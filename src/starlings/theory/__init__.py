@@ -21,6 +21,7 @@ from starlings.theory.convergence import (
     noise_norm,
 )
 from starlings.theory.laws import Stacked, check_stability, has_law, law, register_law
+from starlings.theory.powers import moments_at
 from starlings.theory.recursions import Law, Moments, Recursion, gaussian_w2
 from starlings.theory.regular_graphs import regular_multipliers, regular_variances
 from starlings.theory.report import ConvergenceReport, convergence_report, print_report
@@ -52,6 +53,7 @@ __all__ = [
     "hub_qlsd_laws",
     "hub_split_laws",
     "law",
+    "moments_at",
     "noise_norm",
     "paper_law",
     "posterior_mode",

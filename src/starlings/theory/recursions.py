@@ -143,20 +143,16 @@ class Law:
                 its mean for one agent, a vector or one number for all parameters.
             initial_covariance: its covariance, a matrix or a multiple of the identity.
         """
-        size, dim = self.shape
-        start = np.broadcast_to(np.asarray(initial_mean, float), (size, dim)).ravel()
-        spread = np.asarray(initial_covariance, float)
-        spread = spread * np.eye(dim) if spread.ndim == 0 else spread
-        mean, covariance = self._start(start, np.kron(np.eye(size), spread))
-        yield self._read(mean, covariance)
+        mean, covariance = self.begun(initial_mean, initial_covariance)
+        yield self.read(mean, covariance)
         for k in range(1, rounds + 1):
             T, c, B = self.recursion(k)
             mean, covariance = T @ mean + c, T @ covariance @ T.T + B @ B.T  # (3)
-            yield self._read(mean, covariance)
+            yield self.read(mean, covariance)
 
     def stationary(self) -> Moments:
         """The limit of (3): the fixed point of the mean, and the sum of T^k B B' T'^k."""
-        return self._read(*self._stationary_state())
+        return self.read(*self._stationary_state())
 
     def autocorrelation_rounds(self, agent: int = 0) -> np.ndarray:
         """The integrated autocorrelation time of each parameter at one agent, in rounds.
@@ -198,14 +194,20 @@ class Law:
             power = power @ power
         return mean, covariance
 
-    def _start(self, position: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of the whole state before the first round."""
+    def begun(
+        self, initial_mean: Any = 0.0, initial_covariance: Any = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of the whole state before round 1, from those of `moments`."""
+        size, dim = self.shape
+        position = np.broadcast_to(np.asarray(initial_mean, float), (size, dim)).ravel()
+        spread = np.asarray(initial_covariance, float)
+        spread = np.kron(np.eye(size), spread * np.eye(dim) if spread.ndim == 0 else spread)
         extra = len(self.recursion(1).offset) - len(position)
         rest = np.zeros((extra, extra)) if self.rest_covariance is None else self.rest_covariance
         mean = np.concatenate([position, np.zeros(extra)])
         return mean, scipy.linalg.block_diag(spread, rest)
 
-    def _read(self, mean: np.ndarray, covariance: np.ndarray) -> Moments:
+    def read(self, mean: np.ndarray, covariance: np.ndarray) -> Moments:
         """Mean and covariance of the draws, from those of the state."""
         count = self.shape[0] * self.shape[1]
         draws = covariance[:count, :count]
