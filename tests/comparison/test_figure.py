@@ -54,6 +54,14 @@ def test_a_large_family_has_several_columns_without_a_colour_twice():
         assert len(set(colours)) == len(colours) == many / 2
 
 
+def test_many_families_are_rows():
+    families = [f"family {letter}" for letter in "abcde"]
+    figure = made(dict.fromkeys(families, 1)).plot()
+    assert [axes.get_title(loc="left") for axes in figure.axes[::2]] == families
+    assert [axes.get_legend() is None for axes in figure.axes] == [True, False] * 5
+    assert figure.get_figheight() > figure.get_figwidth()
+
+
 def test_curves_have_the_distances_of_the_table():
     found = made({"other": 2})
     (axes,) = found.plot(costs="messages").axes

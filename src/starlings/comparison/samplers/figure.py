@@ -1,4 +1,5 @@
-"""A comparison as a figure: distance against costs, in a column for each family of samplers.
+"""A comparison as a figure: distance against costs, in a column for each family of samplers, or in
+a row where there are many families.
 
 In every panel the samplers of its family have colours, and all others are grey behind them. Exact
 laws are lines, and chains are points with an error bar. The line says how settings were found.
@@ -42,8 +43,11 @@ LABELS = {
     "seconds": "seconds",
 }
 """The labels of the axes of costs."""
-PANEL, LEGEND_LINE = (2.45, 2.1), 0.165
-"""Width and height of a panel, and height of a line of a legend, in inches."""
+MOST_COLUMNS = 4
+"""Families that are columns; if there are more, they are rows."""
+PANEL, TALL_PANEL, LEGEND_LINE = (2.45, 2.1), 1.5, 0.165
+"""Width and height of a panel, its height where families are rows, and the height of a line of a
+legend, in inches."""
 LEGEND_WIDTH = 1.9
 """Width of an entry of the legend of all panels, in inches."""
 LONG_NAME = 13
@@ -93,7 +97,8 @@ def draw(
 
     Args:
         comparison: what `starlings.compare` returned.
-        costs: a row of panels for each: "round", "messages", "bytes", "gradients" or "seconds".
+        costs: a row of panels, or a column, for each: "round", "messages", "bytes", "gradients" or
+            "seconds".
         measure: "worst_agent", "mean_agent", "average" or "worst_parameter".
         title: a line above all panels.
     """
@@ -110,32 +115,49 @@ def draw(
     if curves.empty:
         raise ValueError("none of the samplers could be compared; `table.reason` says why.")
     columns = list(_columns(comparison.table))
+    is_tall = len(columns) > MOST_COLUMNS
     with mpl.rc_context(SETTINGS):
-        below = LEGEND_LINE * (max(map(_legend_lines, columns)) + 1)
-        width, height = 0.6 + PANEL[0] * max(len(columns), 2), 0.5 + PANEL[1] * len(costs) + below
-        figure = Figure(figsize=(width, height), layout="constrained")
-        figure.set_layout_engine("constrained", rect=(0, below / height, 1, 1 - below / height))
-        grid = figure.subplots(len(costs), len(columns), squeeze=False, sharey=True, sharex="row")
+        figure = Figure(layout="constrained")
+        grid = (_tall_grid if is_tall else _wide_grid)(figure, columns, len(costs))
         for row, cost in zip(grid, costs, strict=True):
             for axes, column in zip(row, columns, strict=True):
                 _draw_panel(axes, comparison, column, cost, measure)
+            for axes in row[-1:] if is_tall else row:
                 axes.set_xlabel(LABELS[cost])
-            row[0].set_ylabel(f"{measure.replace('_', ' ')}\n({comparison.about['unit']})")
+        for axes in grid[0] if is_tall else grid[:, 0]:
+            axes.set_ylabel(f"{measure.replace('_', ' ')}\n({comparison.about['unit']})")
         for axes, column in zip(grid[0], columns, strict=True):
             axes.set_title(column.title, loc="left")
         _limit(grid[0, 0], curves[measure])
         for axes, column in zip(grid[-1], columns, strict=True):
-            _legend_of(axes, column)
+            _legend_of(axes, column, is_tall)
         handles = _common(comparison)
         figure.legend(
             handles=handles,
             loc="outside upper left",
-            ncols=min(len(handles), int(width / LEGEND_WIDTH)),
+            ncols=min(len(handles), int(figure.get_figwidth() / LEGEND_WIDTH)),
             title=title or None,
             title_fontproperties={"weight": "bold", "size": 10},
             alignment="left",
         )
     return figure
+
+
+def _wide_grid(figure: Figure, columns: list[Column], costs: int) -> np.ndarray:
+    """Panels (cost, family) with a column for each family, and legends below."""
+    below = LEGEND_LINE * (max(map(_legend_lines, columns)) + 1)
+    width, height = 0.6 + PANEL[0] * max(len(columns), 2), 0.5 + PANEL[1] * costs + below
+    figure.set_size_inches(width, height)
+    figure.set_layout_engine("constrained", rect=(0, below / height, 1, 1 - below / height))
+    return figure.subplots(costs, len(columns), squeeze=False, sharey=True, sharex="row")
+
+
+def _tall_grid(figure: Figure, columns: list[Column], costs: int) -> np.ndarray:
+    """Panels (cost, family) with a row for each family, and legends beside it."""
+    width, height = 0.6 + PANEL[0] * costs + LEGEND_WIDTH, 0.8 + TALL_PANEL * len(columns)
+    figure.set_size_inches(width, height)
+    figure.set_layout_engine("constrained", rect=(0, 0, 1 - LEGEND_WIDTH / width, 1))
+    return figure.subplots(len(columns), costs, squeeze=False, sharey=True, sharex="col").T
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
@@ -223,16 +245,16 @@ def _limit(axes: Axes, distances: pd.Series) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _legend_of(axes: Axes, column: Column) -> None:
-    """The samplers of a column, under its lowest panel."""
+def _legend_of(axes: Axes, column: Column, is_beside: bool) -> None:
+    """The samplers of a family, under its lowest panel or beside its last one."""
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=COLOURS[place], lw=WIDEST - NARROWER * place, label=name)
         for place, name in enumerate(column.samplers)
     ]
-    where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (-0.08, -0.24)}
-    legend = axes.legend(handles=handles, ncols=_legend_columns(column), **where)
+    at, ncols = ((1.0, 1.08), 1) if is_beside else ((-0.08, -0.24), _legend_columns(column))
+    legend = axes.legend(handles=handles, ncols=ncols, loc="upper left", bbox_to_anchor=at)
     legend.set_in_layout(False)
 
 
@@ -264,5 +286,5 @@ def _common(comparison: Comparison) -> list[Any]:
         )
         handles.append(Patch(color="0.95", label="exact draws would show as much"))
     handles.append(Line2D([], [], color="0.4", ls=":", lw=0.8, label="target"))
-    handles.append(Line2D([], [], color=BEHIND, label="samplers of other columns"))
+    handles.append(Line2D([], [], color=BEHIND, label="samplers of other panels"))
     return handles
