@@ -65,6 +65,12 @@ def test_samplers_at_one_place_send_nothing_and_say_where_to_run():
         assert not sampler.messages_until(np.arange(4), st.Network.path(1)).any()
 
 
+def test_a_decision_needs_a_support_with_an_inside():
+    problem = unequal_linear_problem().pooled()
+    with pytest.raises(ValueError, match="rejects every candidate"):
+        st.PMALA(0.1, st.Simplex()).check(problem, st.Network.path(1))
+
+
 def test_a_token_needs_links_and_enough_rounds():
     problem = unequal_linear_problem()
     with pytest.warns(UserWarning, match="will not agree"):
