@@ -127,6 +127,7 @@ def test_dglmc(variance):
 
 def test_dglmc_needs_a_variance_for_every_site():
     problem, network = st.with_hub(unequal_linear_problem())
+    assert st.DGLMC(np.array([0.1, 0.2])).variance == (0.1, 0.2)
     with pytest.raises(ValueError, match="has 2 numbers, and there are 6 sites"):
         st.sample(problem, network, st.DGLMC([0.1, 0.2]), draws=1)
     with pytest.raises(ValueError, match="`variance` must be positive"):

@@ -194,6 +194,7 @@ def test_gradients_are_counted_by_the_walks(at_hub):
 
 
 def test_settings_that_do_not_fit_are_refused(at_hub):
+    assert hash(st.DistributedSGLD(0.1, np.array([1, 2])).local_steps) == hash((1, 2))
     with pytest.raises(ValueError, match="`local_steps` has 2 numbers, and there are 5 sites"):
         st.sample(*at_hub, st.DistributedSGLD(0.01, (1, 2)), draws=1)
     with pytest.raises(ValueError, match="`local_steps` must be a whole number"):

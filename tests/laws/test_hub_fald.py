@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 import scipy.linalg
@@ -190,6 +191,11 @@ def test_minibatches_and_messages_are_counted():
     np.testing.assert_array_equal(sent[:, 1], [0, 1, 1])
 
 
+def test_parts_and_probabilities_may_be_traced():
+    made = jax.jit(lambda part: st.FALD(0.1, averaging=part, shared_part=part).shared_part)
+    assert made(0.5) == 0.5
+
+
 def test_settings_that_cannot_be_are_refused():
     problem, network = st.with_hub(unequal_linear_problem())
     with pytest.raises(ValueError, match="`averaging` must be between 0 and 1"):
@@ -198,6 +204,10 @@ def test_settings_that_cannot_be_are_refused():
         st.FALD(0.1, averaging=0.0)
     with pytest.raises(ValueError, match="`shared_part` must be between 0 and 1"):
         st.FedAvgLangevin(0.1, shared_part=2)
+    with pytest.raises(ValueError, match="`shared_part` must be between 0 and 1"):
+        st.FALD(0.1, shared_part=-1.0)
+    with pytest.raises(TypeError, match="`shared_part` must be a number"):
+        st.FALD(0.1, shared_part="a")
     with pytest.raises(ValueError, match="`weights` must be positive"):
         st.FedAvgLangevin(0.1, weights=[1, 0])
     with pytest.raises(ValueError, match="there are 6 sites"):

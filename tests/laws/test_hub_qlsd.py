@@ -192,6 +192,8 @@ def test_settings_that_do_not_fit_are_refused():
         st.sample(problem, network, st.QLSD(0.01, "fixed-point", mode=np.zeros(3)), draws=1)
     with pytest.raises(ValueError, match="`memory_rate`"):
         st.QLSD(0.01, memory_rate=1.5)
+    with pytest.raises(TypeError, match="`memory_rate` must be a number"):
+        st.QLSD(0.01, memory_rate="a")
     with pytest.raises(NoLawError, match="levels = None"):
         law(problem, network, st.QLSD(0.01))
     with pytest.raises(StabilityError, match="take less"):

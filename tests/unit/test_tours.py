@@ -65,6 +65,12 @@ def test_samplers_at_one_place_send_nothing_and_say_where_to_run():
         assert not sampler.messages_until(np.arange(4), st.Network.path(1)).any()
 
 
+def test_a_decision_needs_a_support_with_an_inside():
+    problem = unequal_linear_problem().pooled()
+    with pytest.raises(ValueError, match="rejects every candidate"):
+        st.PMALA(0.1, st.Simplex()).check(problem, st.Network.path(1))
+
+
 def test_a_token_needs_links_and_enough_rounds():
     problem = unequal_linear_problem()
     with pytest.warns(UserWarning, match="will not agree"):
@@ -73,3 +79,16 @@ def test_a_token_needs_links_and_enough_rounds():
         st.SPLA(0.1, hops=8).check(problem, apart)
     with pytest.raises(ValueError, match="`hops` must be at least 8, the length of a tour"):
         st.SPLA(0.1, hops=7).check(problem, st.Network(irregular_graph()))
+
+
+def test_the_order_of_the_sites_decides_how_long_a_tour_is():
+    """A graph made in another order can have shorter tours; the remedy that is named works."""
+    graph = nx.Graph()
+    graph.add_nodes_from([4, 0, 1, 2, 3])
+    graph.add_edges_from([(0, 2), (0, 3), (1, 2), (1, 3), (1, 4), (3, 4)])
+    problem, network = st.models.gaussian(np.ones((5, 1, 1))), st.Network(graph)
+    with pytest.raises(ValueError, match=r"SPLA.on\(network.matched_to\(problem.sites\), step"):
+        st.sample(problem, network, st.SPLA.on(network, 0.1), draws=2)
+    sampler = st.SPLA.on(network.matched_to(problem.sites), 0.1)
+    assert (st.SPLA.on(network, 0.1).hops, sampler.hops) == (5, 6)
+    sampler.check(problem, network.matched_to(problem.sites))

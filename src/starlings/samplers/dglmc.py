@@ -78,6 +78,8 @@ class DGLMC(HubSampler):
     def __post_init__(self) -> None:
         check_positive(step_scale=self.step_scale)
         check_count(1, local_steps=self.local_steps)
+        if isinstance(self.variance, np.ndarray) and self.variance.ndim == 1:
+            object.__setattr__(self, "variance", tuple(self.variance))
         for variance in self.variance if self._has_list else (self.variance,):
             check_positive(variance=variance)
 

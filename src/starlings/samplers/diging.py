@@ -1,4 +1,4 @@
-"""DIGing-SGLD: D-SGLD along a tracked gradient (Bajwa, Gurbuzbalaban, Kutbay, Zhu 2025).
+"""DIGing-SGLD: D-SGLD along a tracked gradient (Bajwa, Gurbuzbalaban, Kutbay, Zhu et al. 2025).
 
 With Metropolis weights W, step eta and a full or minibatch gradient g_i,
 

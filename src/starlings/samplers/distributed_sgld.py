@@ -86,8 +86,9 @@ class DistributedSGLD(HubSampler):
         check_choice(VISITS, visits=self.visits)
         if self.batch_size is not None:
             check_count(1, batch_size=self.batch_size)
-        if isinstance(self.local_steps, Sequence) and not isinstance(self.local_steps, str):
-            object.__setattr__(self, "local_steps", tuple(self.local_steps))
+        if np.ndim(self.local_steps) == 1:
+            counts = tuple(np.asarray(self.local_steps, object))  # an array cannot select code
+            object.__setattr__(self, "local_steps", counts)
         for count in np.atleast_1d(np.asarray(self.local_steps, object)):
             check_count(1, local_steps=count)
 

@@ -11,6 +11,7 @@ Every step has keys of its own, folded into those of its round: what all sites s
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -84,9 +85,11 @@ def rows_per_step(batch_size: int | None, problem: Problem) -> float:
 def check_part(**values: Any) -> None:
     """Raise for the first value that is a plain number and not between 0 and 1."""
     for name, value in values.items():
-        if value != 0 or isinstance(value, (bool, str)):
+        if isinstance(value, jax.core.Tracer):
+            continue  # inside jit, where a sampler may be made too, numbers are not known
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             check_positive(**{name: value})
-        if not isinstance(value, jax.core.Tracer) and float(value) > 1:
+        if not 0 <= float(value) <= 1:
             raise ValueError(f"`{name}` must be between 0 and 1, got {value}.")
 
 

@@ -22,9 +22,10 @@ import jax
 import jax.numpy as jnp
 
 from starlings.errors import check_positive
-from starlings.network import Inbox
+from starlings.network import Inbox, Network
 from starlings.problem import Agent, Problem
 from starlings.problem.penalties import Penalty, check_is_penalty
+from starlings.problem.supports import Simplex
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info
@@ -70,6 +71,15 @@ class PMALA(OnePlaceSampler):
     def __post_init__(self) -> None:
         check_positive(step_size=self.step_size)
         check_is_penalty(self.penalty, may_be_none=True)
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Refuse several agents, and a penalty that nothing but a rejection can come of."""
+        super().check(problem, network)
+        if isinstance(self.penalty, Simplex):
+            raise ValueError(
+                "P-MALA rejects every candidate where the penalty is a `Simplex`, which has no "
+                'inside: take `DADMMS(rho, output="iterate", penalty=...)`, whose draws are in it.'
+            )
 
     def prepare(self, agent: Agent) -> Agent:
         """Compute the matrix of m(x), if the potential is quadratic and there is no penalty."""

@@ -45,6 +45,7 @@ from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card
 from starlings.samplers.hub import HubSampler, HubState, num_sites
+from starlings.samplers.local_steps import check_part
 
 QLSD_FORMS = ("plain", "fixed-point", "variance-reduced")
 """What sites quantise, eqs. (6) to (8)."""
@@ -114,8 +115,8 @@ class QLSD(HubSampler):
                 '`form` "fixed-point" needs `mode`, and no other form does: give the mode of the '
                 "posterior, such as `starlings.theory.posterior_mode(problem)`."
             )
-        if isinstance(self.memory_rate, (int, float)) and not 0 <= self.memory_rate <= 1:
-            raise ValueError(f"`memory_rate` must be between 0 and 1, got {self.memory_rate!r}.")
+        if self.memory_rate is not None:
+            check_part(memory_rate=self.memory_rate)
 
     def check(self, problem: Problem, network: Network) -> None:
         """Refuse problems without a hub, and numbers that do not fit them."""

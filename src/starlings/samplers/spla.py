@@ -94,6 +94,9 @@ class SPLA(Sampler):
     def on(cls, network: Network, step_size: float, **settings: Any) -> SPLA:
         """A sampler with as many rounds for a tour as this network needs.
 
+        Tours depend on the order of agents. A network whose nodes are in another order than the
+        problem's sites has to be given as `network.matched_to(problem.sites)`.
+
         >>> SPLA.on(Network.ring(5), 0.1).hops, SPLA.on(Network.star(5), 0.1).hops
         (5, 8)
         """
@@ -113,7 +116,7 @@ class SPLA(Sampler):
         if self.hops < needed:
             raise ValueError(
                 f"`hops` must be at least {needed}, the length of a tour of this network, got "
-                f"{self.hops}; `SPLA.on(network, step_size)` fills it in."
+                f"{self.hops}; `SPLA.on(network.matched_to(problem.sites), step_size)` fills it in."
             )
         check_fits(self.penalty, problem, self.card.title)
 
