@@ -159,7 +159,7 @@ def test_attributes_say_how_it_was_made(result):
     attributes = result.attrs
     assert attributes["inference_library_version"] == st.__version__
     assert attributes["sampler"] == "DADMMS"
-    settings = {"rho": 10.0, "noise": "coherent", "output": "half-noise"}
+    settings = {"rho": 10.0, "noise": "coherent", "output": "half-noise", "penalty": None}
     assert json.loads(attributes["sampler_settings"]) == settings
     assert attributes["seed"] == 9
     assert len(json.loads(attributes["network"])["edges"]) == 5
