@@ -94,6 +94,7 @@ def test_settings_that_explode_are_no_candidates():
     assert "it explodes: its slowest mode grows by" in alone["reason"]
 
 
+@pytest.mark.slow
 def test_what_explodes_before_it_settles_has_no_distance_there(tmp_path):
     """Steps that decay are stable in the end: what was infinite before is no number."""
     found = compared([st.DULA(st.Decay(20.0, 1.0, 0.9), 0.3)], rounds=20_000)

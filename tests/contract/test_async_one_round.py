@@ -110,6 +110,7 @@ def test_without_loss_it_is_coherent_dadmms():
     np.testing.assert_allclose(going_on, waiting, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_agents_send_in_rounds_in_which_they_are_awake():
     """Messages that are lost are counted, and those of agents that sleep are not."""
     problem, network = unequal_linear_problem(), st.Network(GRAPH)

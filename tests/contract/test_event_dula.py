@@ -71,6 +71,7 @@ def test_rounds_and_counts_are_those_of_the_equations(kind):
     assert sent.max() > 3  # and some were not
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("choices", [{}, {"noise": "coherent", "batch_size": 2}])
 def test_without_a_threshold_it_is_dula_in_every_bit(choices):
     problem, network = unequal_linear_problem(), st.Network(GRAPH)
@@ -108,6 +109,7 @@ def distance_bounds(problem, network, sampler, rounds):
     return np.sqrt(size) * np.convolve(norms, eps)[:rounds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.5, 3.0])
 def test_draws_stay_within_the_bound_of_those_of_dula(scale):
     """With the same noise, in every chain and round, where all sites have other data."""

@@ -86,6 +86,7 @@ def test_sums_over_agents_have_the_whole_prior(prior):
     assert float(total) == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_other_methods_run_on_a_star_around_a_hub():
     problem = st.models.logistic_regression(*logistic_rows(), intercept=False)
     found, network = st.with_hub(problem)

@@ -228,6 +228,7 @@ def test_fald(batched):
     check(sampler, each_round(iterates))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batched", quick_cases([False, True], [False]))
 def test_vr_fald(batched):
     """The published loop over steps, with what communication takes in rounds beside it."""

@@ -69,6 +69,7 @@ def test_chunks_change_no_count(every_round, monkeypatch):
     assert_same(drawn(), every_round, range(1, 41))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("every", [3, 100])
 def test_a_resumed_run_has_the_counts_of_one_without_interruption(every_round, tmp_path, every):
     kept = {"checkpoint": tmp_path / "run", "checkpoint_every": every, "thin": 2}
