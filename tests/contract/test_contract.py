@@ -64,6 +64,8 @@ LONG_RULES = (runs.draws_are_those_of_a_plain_loop, runs.draws_have_the_register
 """Rules that compile the most."""
 COMMON_RULES = tuple(r for r in RULES if r not in (*LONG_RULES, keys.no_key_is_used_twice))
 """Rules for every sampler; keys are counted by a test of their own below."""
+RULES_OF_RUNS = (runs.one_trace_serves_all_settings, runs.draws_depend_on_the_seed_alone)
+"""Rules for which several whole runs are made."""
 QUICK_SAMPLERS = (
     st.DADMMS(2.0),
     st.Metropolis(0.5, flood_rounds=3, decision="sum"),
@@ -123,6 +125,11 @@ ALL_TYPICAL = [
 UNUSUAL = [variant for variant in variants() if not is_typical(variant.values[0])]
 
 
+FIELD = ("dsghmc", "dula", "event-dula", "gextra", "diging", "depsgld", "peer-learning", "mahmc")
+"""Samplers whose rules of whole runs are thorough tests: only their step is their own."""
+OF_FIELD = tuple(v for v in TYPICAL if v.id.split()[0] in FIELD)
+
+
 class OnUnequalSites(SamplerContract):
     problem = unequal_linear_problem()
     network = st.Network(irregular_graph())
@@ -135,8 +142,20 @@ class TestQuick(OnUnequalSites):
 
 @pytest.mark.slow
 class TestTypical(OnUnequalSites):
-    samplers = tuple(variant for variant in TYPICAL if variant not in QUICK)
+    samplers = tuple(v for v in TYPICAL if v not in QUICK and v not in OF_FIELD)
     rules = COMMON_RULES
+
+
+@pytest.mark.slow
+class TestField(OnUnequalSites):
+    samplers = OF_FIELD
+    rules = tuple(rule for rule in COMMON_RULES if rule not in RULES_OF_RUNS)
+
+
+@pytest.mark.thorough
+class TestRunsOfField(OnUnequalSites):
+    samplers = OF_FIELD
+    rules = RULES_OF_RUNS
 
 
 @pytest.mark.slow

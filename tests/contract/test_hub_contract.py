@@ -9,7 +9,7 @@ import starlings as st
 from starlings.samplers.names import BUILT_IN
 from starlings.testing import RULES, SamplerContract, keys, runs
 from starlings.testing.trial import Trial
-from tests.contract.test_contract import QUICK_RULES
+from tests.contract.test_contract import QUICK_RULES, RULES_OF_RUNS
 from tests.problems import paper_problem, unequal_linear_problem
 
 SAMPLERS = {
@@ -83,12 +83,21 @@ class TestQuick(SamplerContract):
 @pytest.mark.slow
 class TestAtHub(SamplerContract):
     samplers = tuple(param for param in FIRST if not is_deaf(param.values[0]))
+    rules = tuple(rule for rule in RULES if rule not in RULES_OF_RUNS)
+
+
+@pytest.mark.thorough
+class TestRuns(SamplerContract):
+    samplers = tuple(FIRST)
+    rules = RULES_OF_RUNS
 
 
 @pytest.mark.slow
 class TestDeafToOthers(SamplerContract):
     samplers = tuple(param for param in FIRST if is_deaf(param.values[0]))
-    rules = tuple(rule for rule in RULES if rule is not runs.agents_only_read_their_inbox)
+    rules = tuple(
+        rule for rule in RULES if rule not in (runs.agents_only_read_their_inbox, *RULES_OF_RUNS)
+    )
 
 
 @pytest.mark.slow
