@@ -180,3 +180,19 @@ def test_published_beliefs_have_the_whole_prior_and_an_nth_of_the_data():
         w = np.array([Round(rounds, key, key).private_noise(start[0, 0]) for key in keys])
     wanted = mean + w @ np.linalg.inv(np.linalg.cholesky(precision))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9)
+
+
+def test_gradient_tracking_has_no_pull_to_the_modes_of_single_sites():
+    """The mean of every agent is that of the posterior, which D-SGLD misses at the same step."""
+    problem, step = unequal_linear_problem(), 0.005
+    network = st.Network.ring(problem.num_agents)
+    mean, covariance = problem.exact_posterior()
+
+    def off(sampler):
+        """The largest error of the mean of an agent, in posterior standard deviations."""
+        found = law(problem, network, sampler).stationary().mean
+        return np.abs((found - mean) / np.sqrt(np.diag(covariance))).max()
+
+    assert off(st.DSGLD(step)) > 0.01
+    for kind in (st.GEXTRA, st.DIGing):
+        assert off(kind(step)) < 1e-10

@@ -227,3 +227,8 @@ def test_settings_that_cannot_be_are_refused():
             law(problem, network, sampler)
     with pytest.raises(st.StabilityError, match="take less than"):
         st.sample(problem, network, st.FedAvgLangevin(1.0, participants=2), draws=1)
+
+
+def test_one_number_is_no_list_of_weights():
+    with pytest.raises(ValueError, match="a list with a number for each site"):
+        st.FedAvgLangevin(0.1, weights=3.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -208,3 +210,11 @@ def test_samplers_refuse_what_does_not_fit(make):
 def test_groups_for_another_number_of_parameters_are_refused():
     with pytest.raises(ValueError, match="`groups` is for 4 coordinates, and x has 3"):
         check_fits(EXAMPLES["group-lasso"], unequal_linear_problem(), "P-ULA")
+
+
+def test_results_say_which_penalty_it_was():
+    problem, network = st.models.gaussian(np.ones((3, 2, 2)) + np.eye(2)), st.Network.path(3)
+    sampler = st.DADMMS(2.0, penalty=st.Lasso((0.0, 1.0)))
+    result = st.sample(problem, network, sampler, draws=1, chains=1, burn_in=0, check=False)
+    settings = json.loads(result.attrs["sampler_settings"])
+    assert settings["penalty"] == {"kind": "lasso", "strength": [0.0, 1.0]}

@@ -15,6 +15,8 @@ from starlings._version import __version__
 from starlings.diagnostics.draws import DERIVED
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.problem.penalties import PENALTIES, Penalty
+from starlings.problem.supports import SUPPORTS
 from starlings.results.groups import Groups
 from starlings.runtime.recording import Record, Schedule, disagreement
 from starlings.samplers import Sampler
@@ -162,7 +164,14 @@ def _coordinates(positions: np.ndarray, sites: list[str]) -> dict[str, Any]:
 
 
 def _plain(setting: Any) -> Any:
-    """Convert a dataclass, or a number of NumPy or JAX, to what JSON can represent."""
+    """Convert a dataclass, or a number of NumPy or JAX, to what JSON can represent.
+
+    A penalty gets a key `kind`, the name that it has in studies, or else that of its class.
+    """
+    if isinstance(setting, Penalty):
+        kinds = {kind: name for name, kind in {**PENALTIES, **SUPPORTS}.items()}
+        fields = {name: _plain(value) for name, value in vars(setting).items()}
+        return {"kind": kinds.get(type(setting), type(setting).__name__), **fields}
     if dataclasses.is_dataclass(setting) and not isinstance(setting, type):
         return dataclasses.asdict(setting)
     return np.asarray(setting).tolist()

@@ -81,7 +81,7 @@ class EventDULA(ConsensusLangevin):
         exchanged="position x_i, in rounds in which it has moved",
         floats_per_parameter=1,
         bias="that of D-ULA, agents further apart by about the threshold; the average is that of "
-        "D-ULA where potentials are equal",
+        "D-ULA where potentials are equal and quadratic",
         reference="Bhar, Bai, George, Busart 2023",
         not_masked="a masked sum needs a number from every agent in every round, so that silence "
         "would neither save messages nor be hidden",

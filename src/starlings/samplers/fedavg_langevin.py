@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from starlings.errors import check_count, check_positive
 from starlings.network import Network
@@ -87,6 +88,10 @@ class FedAvgLangevin(HubSampler):
             if getattr(self, name) is not None:
                 check_count(1, **{name: getattr(self, name)})
         if self.weights is not None:
+            if np.ndim(self.weights) != 1:
+                raise ValueError(
+                    f"`weights` must be a list with a number for each site, got {self.weights!r}."
+                )
             object.__setattr__(self, "weights", tuple(self.weights))
             for weight in self.weights:
                 check_positive(weights=weight)
