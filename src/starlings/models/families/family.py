@@ -24,7 +24,7 @@ from starlings.models.families.checks import check_columns
 from starlings.problem.likelihood import LinearPredictorModel, linear_predictor, weighted
 from starlings.problem.parameters import Parameter
 
-Columns = Mapping[str, Any]
+Columns = dict[str, Any]
 """Arrays by the name of a column, with one entry per row; or the entries of one row."""
 OF_ROWS = ("y", "weight", "trials", "event")
 """The columns that a density can ask for, beside the predictor."""
@@ -102,11 +102,11 @@ class Family(ABC):
         """The log-likelihood of a row at a predictor that may have more terms than eq. (1)."""
         return weighted(self.log_density(p, eta, row), row)  # (2)
 
-    def __call__(self, p: Mapping[str, Any], row: Columns) -> jax.Array:
+    def __call__(self, p: dict[str, Any], row: Columns) -> jax.Array:
         """The log-likelihood of one row."""
-        return self.at_predictor(p, linear_predictor(row["x"], p["beta"], dict(row)), row)  # (1)
+        return self.at_predictor(p, linear_predictor(row["x"], p["beta"], row), row)  # (1)
 
-    def log_likelihood(self, p: Mapping[str, Any], row: Columns) -> jax.Array:
+    def log_likelihood(self, p: dict[str, Any], row: Columns) -> jax.Array:
         """The log-likelihood of one row; `Problem` takes the family itself."""
         return self(p, row)
 
@@ -157,7 +157,7 @@ class PredictorFamily(LinearPredictorModel, Family):
 
     def log_density(self, p: Mapping[str, Any], eta: jax.Array, row: Columns) -> jax.Array:
         """log p(y | eta) without the weight."""
-        return self.of_predictor(eta, dict(row))[0]
+        return self.of_predictor(eta, row)[0]
 
 
 @partial(jax.jit, static_argnums=0)
