@@ -16,8 +16,7 @@ the large terms cancel on paper. Small numbers are shifted up by n = `FROM_SERIE
 
     Gamma(k) = Gamma(k + n) / (k (k + 1) ... (k + n - 1))                                    (3)
 
-With `gammaln` instead, whose second derivative is a long series, programs take several times as
-long to compile.
+so that there is one formula for all k, with simple derivatives.
 """
 
 from __future__ import annotations
@@ -64,10 +63,9 @@ def log_gamma_remainder(k: jax.Array) -> jax.Array:
     """k log k - k - log Gamma(k), for positive k."""
     is_small, below = k < FROM_SERIES, jnp.minimum(k, FROM_SERIES)
     large = jnp.where(is_small, below + FROM_SERIES, k)
-    terms = jnp.stack([below + j for j in range(FROM_SERIES)])
-    shift = jnp.log(jnp.prod(terms, 0)) + below * jnp.log(below / large) + FROM_SERIES  # (3)
-    shift -= FROM_SERIES * jnp.log(large)
     by_series = 0.5 * jnp.log(large) - 0.5 * np.log(2 * np.pi) - series(large)  # (2)
+    shift = jnp.sum(jnp.log(_shifted(below) / large[..., None]), -1) + FROM_SERIES  # (3)
+    shift += below * jnp.log(below / large)
     return by_series + jnp.where(is_small, shift, 0.0)
 
 
@@ -75,8 +73,12 @@ def log_rising(k: jax.Array, y: jax.Array) -> jax.Array:
     """log Gamma(k + y) - log Gamma(k) - y log k, for positive k and y of at least 0."""
     is_small, below = k < FROM_SERIES, jnp.minimum(k, FROM_SERIES)
     large = jnp.where(is_small, below + FROM_SERIES, k)
-    pairs = range(0, FROM_SERIES, 2)  # the product of all would overflow in float32
-    products = [(1 + y / (below + j)) * (1 + y / (below + j + 1)) for j in pairs]
-    shift = y * jnp.log(large / below) - sum(map(jnp.log, products))  # (3)
     by_series = (large + y - 0.5) * jnp.log1p(y / large) - y + series(large + y) - series(large)
+    factors = jnp.log1p(y[..., None] / _shifted(below))
+    shift = y * jnp.log(large / below) - jnp.sum(factors, -1)  # (3)
     return by_series + jnp.where(is_small, shift, 0.0)
+
+
+def _shifted(k: jax.Array) -> jax.Array:
+    """k, k + 1, ..., k + n - 1 of eq. (3), along a last axis."""
+    return k[..., None] + jnp.arange(FROM_SERIES, dtype=k.dtype)
