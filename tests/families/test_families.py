@@ -225,7 +225,8 @@ def test_settings_are_checked():
     for text, call in {
         "Did you mean 'poisson'": lambda: family_of("poison"),
         "Did you mean 'degrees_of_freedom'": lambda: family_of("student_t", degrees_freedom=3),
-        "needs the setting `levels`": lambda: family_of("ordinal"),
+        "needs the setting `cuts`, times": lambda: family_of("piecewise_exponential"),
+        "has no `levels`": lambda: family_of("ordinal").parameters(),
         "ascending order": lambda: family_of("piecewise_exponential", cuts=[2, 1]),
         "two different names": lambda: family_of("ordinal", levels="ab"),
         "which has none": lambda: family_of("poisson", levels=LEVELS),
@@ -235,6 +236,7 @@ def test_settings_are_checked():
 
 
 def test_families_can_be_made_again_from_their_settings():
+    assert family_of("ordinal").with_levels(LEVELS) == CASES["ordinal"].family
     for case in CASES.values():
         again = family_of(case.family.name, **case.family.settings)
         assert again == case.family

@@ -161,6 +161,10 @@ def test_given_priors_replace_defaults_by_label_term_and_parameter():
     assert texts["C(ward)[T.B]"] == "normal(0, 1)"
     assert texts["C(ward)[T.C]"] == "laplace(0, 2)"
     assert texts["dispersion"] == "half_normal(1)"
+    others = {"site_sd": (Parameter((2,), "positive"), "half_normal(1)")}
+    assert (
+        regression_prior(family, LABELS, SCALE, None, others).texts["site_sd"] == "half_normal(1)"
+    )
     for bad, message in {
         ("agee", "normal(0, 1)"): "Did you mean 'age'",
         ("age", "half_normal(1)"): "`age`, which can be any number, is half_normal",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -57,6 +57,10 @@ class Family(ABC):
     def settings(self) -> dict[str, Any]:
         """What was chosen for the family, in values that JSON has."""
         return dataclasses.asdict(self)
+
+    def with_levels(self, levels: Sequence[str]) -> Family:
+        """This family for outcomes with these levels; itself, if outcomes are no levels."""
+        return self
 
     def parameters(self) -> dict[str, Parameter]:
         """The parameters beside `beta`."""
@@ -111,8 +115,9 @@ class Family(ABC):
         return self(p, row)
 
     def mean(self, p: Mapping[str, Any], eta: Any, columns: Columns) -> np.ndarray:
-        """The expected outcome of every row."""
-        return self._mean(self._beside_rows(p), np.asarray(eta, float), columns)
+        """The expected outcome of every row; infinite if it is too large for a number."""
+        with np.errstate(over="ignore"):
+            return self._mean(self._beside_rows(p), np.asarray(eta, float), columns)
 
     @abstractmethod
     def _mean(self, p: Mapping[str, Any], eta: np.ndarray, columns: Columns) -> np.ndarray:
@@ -122,7 +127,8 @@ class Family(ABC):
         self, rng: np.random.Generator, p: Mapping[str, Any], eta: Any, columns: Columns
     ) -> np.ndarray:
         """One outcome for every row, drawn at random."""
-        return self._draw(rng, self._beside_rows(p), np.asarray(eta, float), columns)
+        with np.errstate(over="ignore"):
+            return self._draw(rng, self._beside_rows(p), np.asarray(eta, float), columns)
 
     @abstractmethod
     def _draw(
