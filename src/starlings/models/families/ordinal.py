@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -43,7 +44,7 @@ class Ordinal(Family):
     title = "ordinal (proportional odds)"
     link = "eta is the logarithm of the odds of a higher level, against those where it is 0"
     ratio = "odds ratio"
-    takes_intercept = False
+    intercepts = MappingProxyType({"cutpoints": -1.0})
     levels: tuple[str, ...] = ()
     """The names of the levels, from the lowest to the highest; () if they are not known yet."""
 
