@@ -50,6 +50,8 @@ class Family(ABC):
     """What exp of a coefficient is, such as "odds ratio"; None if it means nothing."""
     row_columns: ClassVar[tuple[str, ...]] = ()
     """The columns that rows must have beside `x` and `y`."""
+    levels_of_outcome: ClassVar[int | None] = 0
+    """Levels that an outcome of categories may have: 0 if outcomes are numbers, None for any."""
     intercepts: ClassVar[Mapping[str, float]] = {}
     """Parameters that stand for an intercept, each with the sign with which eta moves where a
     constant is added to the parameter."""

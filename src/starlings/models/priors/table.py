@@ -23,7 +23,10 @@ def priors_of(problem: Problem) -> str:
     """
     about = problem.description.get("regression", {})
     if "priors" not in about:
-        raise ValueError("`problem` is no regression whose description has its priors.")
+        raise ValueError(
+            "`problem` has no priors in its description, as only regressions of a family have; "
+            "look at the `log_prior` that it was made with."
+        )
     ratio = FAMILIES[about["family"]].ratio
     labels = problem.parameters.blocks["beta"].labels or ()
     rows = [["parameter", "prior", "95 % between", f"as {ratio}"]]
