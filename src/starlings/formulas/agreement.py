@@ -40,10 +40,8 @@ MOST_LEVELS = 1_000
 """Levels of one column, at most."""
 
 
-def agree(
-    request: Request, sites: Sequence[SiteRows], sums: Sums
-) -> tuple[Encoding, list[SiteRows]]:
-    """The encoding that all sites agree on, and the rows of the local sites that are used.
+def agree(request: Request, sites: Sequence[SiteRows], sums: Sums) -> Encoding:
+    """The encoding that all sites agree on.
 
     Args:
         request: the formula, and what the user says about it.
@@ -51,12 +49,12 @@ def agree(
         sums: what makes the sums over all sites.
     """
     encoding = sums.together([_agreed_kinds(request, sites)])[0]
-    request.check_missing(encoding, {rows.site: rows for rows in sites})
+    request.check_missing(encoding, sites)
     used = [rows.complete(request.columns) for rows in sites]
     encoding = _with_levels_and_states(request, encoding, used, sums)
     encoding = _labelled(encoding, used[0])
     matrices = [_matrix(encoding, rows) for rows in used]
-    return sums.together([agreed_moments(encoding, matrices)])[0], used
+    return sums.together([agreed_moments(encoding, matrices)])[0]
 
 
 def _agreed_kinds(request: Request, sites: Sequence[SiteRows]) -> Agreement:

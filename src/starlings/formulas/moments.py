@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
 
-from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning
+from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning, FormulaError
 from starlings.formulas.encoding import Encoding
 from starlings.formulas.knots import MOMENTS
 from starlings.formulas.sums import Agreement, Parts
@@ -34,9 +35,17 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
         matrices: for each local site the columns of X, the outcome and the offset (0 without one),
             (row, column).
     """
-    sums = [np.concatenate([[len(m)], m.sum(axis=0), np.abs(m).sum(axis=0)]) for m in matrices]
-    total = yield Parts(MOMENTS, np.array(sums))
-    rows, (sizes, units) = total[0], np.split(total[1:] / total[0], 2)
+    check = zlib.crc32(repr((encoding.labels, encoding.random_labels)).encode())
+    sums = [
+        np.concatenate([[1, check, len(m)], m.sum(axis=0), np.abs(m).sum(axis=0)]) for m in matrices
+    ]
+    sites, checks, rows, *total = yield Parts(MOMENTS, np.array(sums))
+    if round(checks) != round(sites) * check:
+        raise FormulaError(
+            "the sites do not have the same columns: install one version of formulaic at all of "
+            f"them. Here they are {_listed(encoding.labels)}."
+        )
+    sizes, units = np.split(np.array(total) / rows, 2)
     units = np.where(units > 0, units, 1.0)
     centred = [(m - sizes) / units for m in matrices]
     width = len(sizes)

@@ -111,24 +111,40 @@ class Request:
             **agreed,
         )
 
-    def check_missing(self, encoding: Encoding, sites: Mapping[str, SiteRows]) -> None:
-        """Refuse missing entries, unless the user has said what is to be done with them."""
-        if self.missing == "drop" or not any(encoding.missing.values()):
-            return
-        here = {site: rows.missing(self.columns) for site, rows in sites.items()}
-        here = {site: found for site, found in here.items() if found}
-        shown = [f"{site!r} {_counts(found)}" for site, found in list(here.items())]
-        named = "; ".join(shown[:MOST_SITES_NAMED])
-        more = (
-            f"; and {len(shown) - MOST_SITES_NAMED} more" if len(shown) > MOST_SITES_NAMED else ""
-        )
+    def check_own_gaps(self, rows: SiteRows) -> None:
+        """Refuse missing entries of one site, unless the user has said what is to be done."""
+        if self.missing != "drop" and (found := rows.missing(self.columns)):
+            left_out = int((~rows.is_complete(self.columns)).sum())
+            raise self._refusal(found, {rows.site: found}, left_out, len(rows.table))
+
+    def check_missing(self, encoding: Encoding, sites: Sequence[SiteRows]) -> None:
+        """Refuse missing entries of any site, unless the user has said what is to be done."""
         everywhere = {name: count for name, count in encoding.missing.items() if count}
+        if self.missing == "drop" or not everywhere:
+            return
+        found = {rows.site: rows.missing(self.columns) for rows in sites}
+        here = {site: missing for site, missing in found.items() if missing}
+        rows = encoding.rows + encoding.dropped
+        raise self._refusal(everywhere, here, encoding.dropped, rows)
+
+    def _refusal(
+        self,
+        everywhere: Mapping[str, int],
+        here: Mapping[str, Mapping[str, int]],
+        left_out: int,
+        rows: int,
+    ) -> FormulaError:
+        """The error about missing entries, with their numbers."""
+        shown = [f"{site!r} {_counts(found)}" for site, found in here.items()]
+        more = len(shown) - MOST_SITES_NAMED
+        named = "; ".join(shown[:MOST_SITES_NAMED]) or "at other sites"
+        if more > 0:
+            named += f"; and {more} more sites"
         chosen = "" if self.missing is None else ' (`missing` is "error")'
-        raise FormulaError(
+        return FormulaError(
             f"the rows have missing entries{chosen}: {_counts(everywhere)} in all; by site: "
-            f'{named or "at other sites"}{more}. Write missing="drop" to leave out '
-            f"{encoding.dropped:,} of {encoding.rows + encoding.dropped:,} rows, or fill the gaps "
-            "beforehand."
+            f'{named}. Write missing = "drop" to leave out {left_out:,} of {rows:,} rows, or fill '
+            "the gaps beforehand."
         )
 
 

@@ -26,6 +26,12 @@ def family_of(name: str, **settings: Any) -> str:
     return name
 
 
+def settings_of(name: str) -> tuple[str, ...]:
+    """The names of the settings of a family."""
+    check_choice(FAMILIES, family=name)
+    return ()
+
+
 def problem_of(
     encoding: Encoding,
     shards: Mapping[str, Rows],

@@ -18,6 +18,7 @@ from starlings.formulas.parsing import SITE
 from starlings.formulas.tables import as_table
 from starlings.models.formula_families import family_of, problem_of
 from starlings.problem import Problem
+from starlings.problem.fields import BY_SITE
 from starlings.problem.shards import check_one_kind, in_order, site_names
 
 
@@ -67,11 +68,24 @@ def regression(
     """
     chosen = family_of(family, **settings)
     tables, group = tables_of_sites(data, sites)
-    parsed = Formula.of(formula, random, has_trials=family == "binomial", group=group)
+    parsed = formula_of(formula, family, random, group)
     declared = {**_declared(parsed, tables), **(levels or {})}
     request = Request.of(parsed, missing, declared, reference, offset, weights, trials)
     rows = [SiteRows.of(site, table) for site, table in tables.items()]
     return agreed_problem(request, rows, Sums(), chosen, priors)
+
+
+def formula_of(text: str, family: Any, random: str | None = None, group: str = SITE) -> Formula:
+    """A formula, in which a ratio as outcome of the binomial family means successes of trials.
+
+    Args:
+        text: such as "readmitted ~ age".
+        family: of the outcomes.
+        random: what varies from site to site, or None.
+        group: the name of the column of sites.
+    """
+    name = getattr(family, "name", family)
+    return Formula.of(text, random, has_trials=name == "binomial", group=group)
 
 
 def agreed_problem(
@@ -90,25 +104,50 @@ def agreed_problem(
         family: of the outcomes.
         priors: those that are given, as texts.
     """
-    encoding, used = agree(request, rows, sums)
+    encoding = agree(request, rows, sums)
+    return encoded_problem(request, rows, encoding, family, priors, sums.account)
+
+
+def encoded_problem(
+    request: Request,
+    rows: Sequence[SiteRows],
+    encoding: Encoding,
+    family: Any,
+    priors: Mapping[str, str] | None = None,
+    account: Sequence[Mapping[str, int]] = (),
+) -> Problem:
+    """The problem of the local sites with an encoding that is known.
+
+    Args:
+        request: what the user asks for.
+        rows: of each local site.
+        encoding: what the sites have agreed on.
+        family: of the outcomes.
+        priors: those that are given, as texts.
+        account: for each sum of the agreement, how many numbers of which kind it had.
+    """
+    used = [each.complete(request.columns) for each in rows]
     shards = {}
     for each in used:
         with each.named():
             shards[each.site] = encoding.columns(each.table)
     problem, about = problem_of(encoding, shards, family, priors)
-    by_site = {each.site: each.missing(request.columns) for each in rows}
-    dropped = {a.site: len(a.table) - len(b.table) for a, b in zip(rows, used, strict=True)}
-    gaps = {"policy": request.missing, "by_site": by_site, "dropped": dropped}
-    return problem.with_description(
-        kind="regression",
-        formula=request.formula.text,
-        regression={
-            "encoding": encoding.as_json(),
-            **about,
-            "missing": gaps,
-            "sums": list(sums.account),
-        },
-    )
+    gaps = {"policy": request.missing, "entries": dict(encoding.missing)}
+    regression = {
+        "formula": request.formula.text,
+        "encoding": encoding.as_json(),
+        **about,
+        "missing": {**gaps, "dropped": encoding.dropped},
+        "sums": [dict(kinds) for kinds in account],
+    }
+    by_site = {
+        before.site: {
+            "entries": before.missing(request.columns),
+            "dropped": len(before.table) - len(after.table),
+        }
+        for before, after in zip(rows, used, strict=True)
+    }
+    return problem.with_description(kind="regression", regression=regression, **{BY_SITE: by_site})
 
 
 def tables_of_sites(data: Any, sites: Any) -> tuple[dict[str, pd.DataFrame], str]:
