@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning, FormulaError
-from starlings.formulas.encoding import Encoding
+from starlings.formulas.encoding import INTERCEPT, Encoding
 from starlings.formulas.knots import MOMENTS
 from starlings.formulas.sums import Agreement, Parts
 
@@ -23,7 +23,6 @@ TOLERANCE = 1e-9
 """What has to be left of a column's square, relative to it."""
 MOST_PRODUCTS = 400
 """Columns up to which all products are added up; of more, only squares."""
-INTERCEPT = "Intercept"
 MOST_NAMED = 8
 
 
@@ -72,9 +71,14 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
     return found
 
 
+def _has_intercept(encoding: Encoding) -> bool:
+    """Whether the predictor has an intercept, in X or in the family."""
+    return INTERCEPT in encoding.labels or not encoding.has_intercept
+
+
 def _warn_of_constants(encoding: Encoding) -> None:
     """Say which columns are the same in all rows."""
-    labels, has_intercept = encoding.labels, INTERCEPT in encoding.labels
+    labels, has_intercept = encoding.labels, _has_intercept(encoding)
     means, scales = np.array(encoding.means), np.array(encoding.scales)
     is_zero = (scales == 0) & (means == 0)
     empty = [label for label, zero in zip(labels, is_zero, strict=True) if zero]
@@ -101,7 +105,7 @@ def _warn_of_constants(encoding: Encoding) -> None:
 
 def _warn_of_sums(encoding: Encoding, centred: np.ndarray, means: np.ndarray) -> None:
     """Say which columns are sums of others."""
-    has_intercept = INTERCEPT in encoding.labels
+    has_intercept = _has_intercept(encoding)
     products = centred if has_intercept else centred + means
     kept: list[int] = []
     found: dict[str, list[str]] = {}

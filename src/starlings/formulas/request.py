@@ -32,6 +32,11 @@ class Request:
     offset: str | None = None
     weights: str | None = None
     trials: str | None = None
+    levels_of_outcome: int | None = 0
+    """Levels that a categorical outcome may have: 0 if it has to be a number, 2, or, if their order
+    matters, any number of them (None)."""
+    takes_intercept: bool = True
+    """Whether the columns of X have an intercept; some families have one of their own."""
     fewest_in_level: int = 0
     """Rows of a site in each level whose name it tells, at least: a guard rail."""
 
@@ -45,8 +50,9 @@ class Request:
         offset: str | None = None,
         weights: str | None = None,
         trials: str | None = None,
+        **of_family: Any,
     ) -> Request:
-        """Check what the user says."""
+        """Check what the user says; `of_family` are further fields."""
         if missing is not None:
             check_choice(POLICIES, missing=missing)
         trials = trials if formula.outcome.trials is None else formula.outcome.trials
@@ -65,13 +71,26 @@ class Request:
                         f"`{argument}` names {name!r}, which is not a column of the formula: "
                         f"{found.columns}.{nearest(name, found.columns)}"
                     )
-        return cls(formula, missing, declared, references, offset, weights, trials)
+        said = (declared, references, offset, weights, trials)
+        return cls(formula, missing, *said, **of_family)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are used, the outcome's first."""
         more = [name for name in (self.offset, self.weights, self.trials) if name is not None]
         return list(dict.fromkeys([*self.formula.columns, *more]))
+
+    @property
+    def measured(self) -> list[str]:
+        """The columns that have to be numbers, beside those of expressions."""
+        every = (self.offset, self.weights, self.trials, self.formula.outcome.event)
+        return [name for name in every if name is not None]
+
+    @property
+    def outcome(self) -> str | None:
+        """The column that the outcome is; None if it is an expression."""
+        value = self.formula.outcome.value
+        return value.columns[0] if value.is_column else None
 
     @property
     def categories(self) -> dict[str, Category]:
@@ -108,6 +127,7 @@ class Request:
             self.weights,
             self.trials,
             formula.outcome.event,
+            has_intercept=self.takes_intercept,
             **agreed,
         )
 

@@ -7,19 +7,23 @@ would have been between sites, so that every run on a network counts them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from starlings.errors import FormulaError, nearest
+from starlings.errors import ConstantColumnWarning, FormulaError, nearest
 from starlings.formulas import Encoding, Formula, Request, SiteRows, Sums, agree
 from starlings.formulas.parsing import SITE
 from starlings.formulas.tables import as_table
-from starlings.models.formula_families import family_of, problem_of
+from starlings.models.formula_families import asked_of_rows, check, family_of, problem_of
 from starlings.problem import Problem
 from starlings.problem.fields import BY_SITE
 from starlings.problem.shards import check_one_kind, in_order, site_names
+
+ON_THE_SCALE = ("gaussian", "student_t")
+"""Families whose scale has no posterior where all outcomes are the same."""
 
 
 def regression(
@@ -70,7 +74,8 @@ def regression(
     tables, group = tables_of_sites(data, sites)
     parsed = formula_of(formula, family, random, group)
     declared = {**_declared(parsed, tables), **(levels or {})}
-    request = Request.of(parsed, missing, declared, reference, offset, weights, trials)
+    said = (missing, declared, reference, offset, weights, trials)
+    request = Request.of(parsed, *said, **asked_of_rows(chosen))
     rows = [SiteRows.of(site, table) for site, table in tables.items()]
     return agreed_problem(request, rows, Sums(), chosen, priors)
 
@@ -127,11 +132,14 @@ def encoded_problem(
         account: for each sum of the agreement, how many numbers of which kind it had.
     """
     used = [each.complete(request.columns) for each in rows]
-    shards = {}
+    shards, names = {}, _names(encoding)
     for each in used:
         with each.named():
-            shards[each.site] = encoding.columns(each.table)
-    problem, about = problem_of(encoding, shards, family, priors)
+            columns = encoding.columns(each.table)
+            check(family, {name: v for name, v in columns.items() if name != "x"}, names)
+        shards[each.site] = columns
+    _check_outcome(encoding, family)
+    problem, about = problem_of(encoding, shards, family, priors, names)
     gaps = {"policy": request.missing, "entries": dict(encoding.missing)}
     regression = {
         "formula": request.formula.text,
@@ -148,6 +156,25 @@ def encoded_problem(
         for before, after in zip(rows, used, strict=True)
     }
     return problem.with_description(kind="regression", regression=regression, **{BY_SITE: by_site})
+
+
+def _names(encoding: Encoding) -> dict[str, str]:
+    """What messages call the columns of a shard."""
+    names = {"y": encoding.outcome, "offset": encoding.offset, "weight": encoding.weights}
+    names |= {"trials": encoding.trials, "event": encoding.event}
+    return {name: column for name, column in names.items() if column is not None}
+
+
+def _check_outcome(encoding: Encoding, family: Any) -> None:
+    """Refuse outcomes that are all the same, or warn of them where a model can still be sampled."""
+    if encoding.outcome_scale > 0 or encoding.event is not None:
+        return
+    said = f"the outcome {encoding.outcome!r} is {encoding.outcome_mean:g} in all rows of all sites"
+    if getattr(family, "name", family) in ON_THE_SCALE:
+        raise FormulaError(f"{said}: there is nothing to explain. Take another outcome.")
+    warnings.warn(
+        f"{said}: only the prior keeps the intercept finite.", ConstantColumnWarning, stacklevel=2
+    )
 
 
 def tables_of_sites(data: Any, sites: Any) -> tuple[dict[str, pd.DataFrame], str]:

@@ -18,7 +18,7 @@ import numpy as np
 from starlings.errors import FormulaError
 from starlings.formulas import Encoding, Request, SiteRows, Sums
 from starlings.formulas.over_network import sums_over
-from starlings.formulas.tables import entries_of
+from starlings.formulas.tables import NUMBERS, entries_of
 from starlings.models.formula_families import family_of
 from starlings.models.formula_regression import agreed_problem, encoded_problem
 from starlings.network import Network
@@ -73,14 +73,10 @@ class Draft:
     @property
     def shards(self) -> dict[str, Rows]:
         """The columns of each site as they were read: numbers, and text with a fixed length."""
-        found = {}
-        for each in self.rows:
-            columns = {name: entries_of(each.table[name]) for name in self.request.columns}
-            found[each.site] = {
-                name: np.char.add(entries.labels.astype(str), entries.kinds.astype(str))
-                for name, entries in columns.items()
-            }
-        return found
+        return {
+            each.site: {name: _as_array(each.table[name]) for name in self.request.columns}
+            for each in self.rows
+        }
 
     def checked(self, rails: GuardRails, num_sites: int, is_masked: bool) -> Draft:
         """This draft, if the rows alone keep the limits of their site.
@@ -95,10 +91,7 @@ class Draft:
             self.request.check_own_gaps(each)
             used = each.complete(self.request.columns)
             shards[used.site] = {
-                name: np.unique(
-                    entries_of(used.table[name]).labels.astype(str), return_inverse=True
-                )[1]
-                for name in self.request.columns
+                name: entries_of(used.table[name]).codes for name in self.request.columns
             }
         measured = self.request.formula.outcome.value.columns
         rails.check(num_sites, len(list(self.request.formula.terms.parsed)), shards, 1, measured)
@@ -127,3 +120,10 @@ class Draft:
             raise FormulaError(f"{self.path}: {error}") from None
         except RowError as error:
             raise ValueError(f"{self.path}: {error.text}.") from None
+
+
+def _as_array(column: Any) -> np.ndarray:
+    """A column as numbers, or else as text of a fixed length, whose bytes say what is in it."""
+    entries = entries_of(column)
+    is_numbers = bool((entries.kinds <= NUMBERS).all())
+    return entries.numbers if is_numbers else entries.labels.astype(str)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from starlings import models
 from starlings.formulas import Request
-from starlings.models.formula_families import settings_of
+from starlings.models.formula_families import asked_of_rows, family_of, settings_of
 from starlings.models.formula_regression import formula_of
 from starlings.network import Network
 from starlings.samplers import Sampler
@@ -105,6 +105,7 @@ class FormulaSection:
             self.offset,
             self.weights,
             self.trials,
+            **asked_of_rows(family_of(self.family, **self.options)),
         )
 
     @property
