@@ -46,6 +46,9 @@ class ProblemFields:
     """Sites that the study was made for and whose rows are not here; None if there are none."""
     report: Report | None = None
     """Which values are saved with the draws; None for the parameters themselves."""
+    log_local_prior: Callable[[jax.Array], jax.Array] | None = None
+    """(x, u_i) -> log-density of the parameters of an agent's own, with the log-determinant of
+    their constraints; None where no parameter is local."""
     description: Mapping[str, Any] = field(default_factory=dict)
     """What the model is and where it comes from, in values that JSON has, for result files."""
 
@@ -84,8 +87,18 @@ class ProblemFields:
 
     @property
     def dim(self) -> int:
-        """The dimension of the flat vector z."""
+        """The dimension of the flat vector z of an agent: shared parameters, then local ones."""
         return self.parameters.dim
+
+    @property
+    def num_shared(self) -> int:
+        """The number of entries of z that all agents have in common, the first ones."""
+        return self.parameters.num_shared
+
+    @property
+    def num_local(self) -> int:
+        """The number of entries of z that every agent has for itself, the last ones."""
+        return self.parameters.num_local
 
     @property
     def num_rows(self) -> np.ndarray:
@@ -106,7 +119,11 @@ class ProblemFields:
         """What the model and, unless they are left out, the rows are, in values that JSON has."""
         blocks = self.parameters.blocks.items()
         parameters = {
-            name: {"shape": block.shape, "transform": type(block.bijection).__name__}
+            name: {
+                "shape": block.shape,
+                "transform": type(block.bijection).__name__,
+                **({"local": True} if block.local else {}),
+            }
             for name, block in blocks
         }
         found: dict[str, Any] = {"parameters": parameters, **self.description}
