@@ -17,6 +17,8 @@ import xarray as xr
 
 DERIVED = "derived"
 """The attribute of a variable that is computed from the parameters instead of being one of them."""
+LOCAL = "local"
+"""The attribute of a variable of which every agent has its own, so that agents need not agree."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ def is_derived(posterior: xr.Dataset) -> np.ndarray:
     """Return for each entry whether it is computed from the parameters."""
     variables = posterior.data_vars.values()
     return np.concatenate([np.full(math.prod(v.shape[3:]), DERIVED in v.attrs) for v in variables])
+
+
+def is_local(posterior: xr.Dataset) -> np.ndarray:
+    """Return for each entry whether every agent has its own."""
+    variables = posterior.data_vars.values()
+    return np.concatenate([np.full(math.prod(v.shape[3:]), LOCAL in v.attrs) for v in variables])
 
 
 def without_derived(posterior: xr.Dataset, besides: Container[str]) -> xr.Dataset:

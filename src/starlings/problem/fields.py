@@ -172,5 +172,11 @@ class ProblemFields:
         return self.parameters.flat_labels({} if self.report is None else self.report.names)
 
     def point_as_text(self, z: Any) -> str:
-        """The named parameters at one flat vector z in one line, for messages."""
-        return values_as_text(self.constrain(z))
+        """The named parameters at one flat vector z in one line, for messages.
+
+        A vector of the shared parameters only stands for them.
+        """
+        missing = np.zeros(self.dim - np.shape(z)[-1])
+        named = self.constrain(np.append(z, missing))
+        blocks = self.parameters.blocks
+        return values_as_text({n: v for n, v in named.items() if not blocks[n].local})

@@ -216,7 +216,7 @@ class JointReport:
 def pooled_parts(problem: Any) -> dict[str, Any]:
     """The fields of a problem with local parameters when all rows are at one site."""
     joint = Joint(problem.parameters, len(problem.shards))
-    report, names = problem.report, tuple(local_names(problem))
+    report, names = problem.report, tuple(problem.local_names)
     if report is not None:
         compute = JointReport(report.compute, names, problem.parameters.blocks)
         report = Report(compute, _labels(report.labels, names), report.names)
