@@ -10,15 +10,12 @@ the potential
     g(x) = f(x, m(x)) + log det K(x) / 2                                                    (2)
 
 These sum over the agents to the marginal posterior of x, of which the mode and the curvature can
-then be found by sums of shared quantities only. The minimum (1) is searched for without being
-differentiated; one more Newton step, which is, gives g its exact gradient, and its Hessian up to
-the second derivative of m in the determinant:
+then be found by sums of shared quantities only. Near x0 the minimum moves by
 
-    m(x) = u - K(x, u)^-1 grad_u f(x, u)      at the minimum u                              (3)
+    m(x) = m(x0) + B (x - x0),     B = -K^-1 (d^2 f / du dx)                                (3)
 
-Near a reference x0, the linear part of m is
-
-    m(x) = m(x0) + B (x - x0),     B = -K^-1 (d^2 f / du dx)                                (4)
+to first order. With (3) in (2), the gradient of g at x0 is exact, and so is its Hessian but for the
+second derivative of m in the determinant: the first term does not depend on it to second order.
 """
 
 from __future__ import annotations
@@ -31,13 +28,14 @@ import jax
 import jax.numpy as jnp
 
 from starlings.problem.agent import Agent
+from starlings.problem.likelihood import Derivatives, derivatives_of
 from starlings.pytrees import pytree
 from starlings.solvers.newton import minimise
 from starlings.solvers.objective import Objective
 
 
 class Conditional(NamedTuple):
-    """The local parameters of one agent given x, near x0: eqs. (1) and (4)."""
+    """The local parameters of one agent given x, near x0: eqs. (1) and (3)."""
 
     mode: Any
     """m(x0), (local,)."""
@@ -57,20 +55,27 @@ class Marginal:
 
     def potential(self, x: jax.Array) -> jax.Array:
         """g(x)."""
-        minimum = _conditional_mode(self.agent, jax.lax.stop_gradient(x), _origin(self.agent, x))
-        of_local = partial(_potential, self.agent, x)
-        slope, curvature = jax.grad(of_local)(minimum), jax.hessian(of_local)(minimum)
-        mode = minimum - jnp.linalg.solve(curvature, slope)  # (3)
-        factor = jnp.linalg.cholesky(jax.hessian(of_local)(mode))
-        return of_local(mode) + jnp.sum(jnp.log(jnp.diag(factor)))  # (2)
+        origin = jnp.zeros(self.agent.num_local, x.dtype)
+        return self._integrated(x, _conditional_mode(self.agent, x, origin))
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """The gradient of g, (shared,)."""
-        return jax.grad(self.potential)(x)
+        return self.derivatives(x)[1]
 
-    def hessian(self, x: jax.Array) -> jax.Array:
-        """The matrix of second derivatives of g, (shared, shared)."""
-        return jax.jacfwd(self.gradient)(x)
+    def derivatives(self, x: jax.Array) -> Derivatives:
+        """g, its gradient and its Hessian at x, after one search for the minimum (1)."""
+        near = conditional(self.agent, x, jnp.zeros(self.agent.num_local, x.dtype))
+
+        def moving(other: jax.Array) -> jax.Array:
+            return self._integrated(other, near.mode + near.slope @ (other - x))  # (3)
+
+        return derivatives_of(moving, x)
+
+    def _integrated(self, x: jax.Array, mode: jax.Array) -> jax.Array:
+        """(2) for a given minimum."""
+        of_local = partial(_potential, self.agent, x)
+        factor = jnp.linalg.cholesky(jax.hessian(of_local)(mode))
+        return of_local(mode) + jnp.sum(jnp.log(jnp.diag(factor)))  # (2)
 
 
 def conditional(agent: Agent, x: jax.Array, start: jax.Array) -> Conditional:
@@ -82,19 +87,14 @@ def conditional(agent: Agent, x: jax.Array, start: jax.Array) -> Conditional:
     hessian = agent.hessian(jnp.concatenate([x, mode]))
     factor = jnp.linalg.cholesky(hessian[count:, count:])
     solve = partial(jax.scipy.linalg.solve_triangular, factor, lower=True)
-    slope = -solve(solve(hessian[count:, :count]), trans="T")  # (4)
+    slope = -solve(solve(hessian[count:, :count]), trans="T")  # (3)
     return Conditional(mode, slope, solve(jnp.eye(mode.size, dtype=mode.dtype), trans="T"))
 
 
 def _conditional_mode(agent: Agent, x: jax.Array, start: jax.Array) -> jax.Array:
-    """The minimum (1), which is not differentiated."""
-    objective = Objective.of(partial(_potential, agent, x))
-    return jax.lax.stop_gradient(minimise(objective, start).point)
+    """The minimum (1)."""
+    return minimise(Objective.of(partial(_potential, agent, x)), start).point
 
 
 def _potential(agent: Agent, x: jax.Array, u: jax.Array) -> jax.Array:
     return agent.potential(jnp.concatenate([x, u]))
-
-
-def _origin(agent: Agent, x: jax.Array) -> jax.Array:
-    return jnp.zeros(agent.num_local, x.dtype)

@@ -162,6 +162,8 @@ def derivatives_at(agents: Agent | Marginal, point: np.ndarray) -> Derivatives:
 
 @jax.jit
 def _derivatives_at(agents: Agent | Marginal, point: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    if isinstance(agents, Marginal) and len(point) <= LARGEST_DENSE_HESSIAN:
+        return jax.vmap(lambda a: a.derivatives(point))(agents)
     return jax.vmap(lambda a: (a.potential(point), a.gradient(point), hessian_of(a, point)))(agents)
 
 
