@@ -44,7 +44,7 @@ def note_result(ledger: Ledger, run: Run, own_draws: bool, found: Mapping[str, A
         return
     if own_draws:
         numbers = run.chains * run.recording.count
-        ledger.note(RESULT, numbers * run.problem.dim)
+        ledger.note(RESULT, numbers * run.problem.num_shared)
         ledger.note(RESIDUALS, numbers)
     columns = found["model"].get("columns", {})
     if columns:
