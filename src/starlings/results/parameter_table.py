@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from starlings.diagnostics.draws import all_entries, entry_blocks, thinning_step
+from starlings.diagnostics.draws import all_entries, by_site, entry_blocks, thinning_step
 from starlings.diagnostics.statistics import diagnostics_table
 from starlings.results.text_table import (
     Column,
@@ -57,9 +57,12 @@ class ParameterTable(pd.DataFrame):
 
 
 def parameter_table(posterior: xr.Dataset, max_series: int) -> ParameterTable:
-    """Return moments, quantiles and diagnostics of every entry."""
-    table = pooled_table(posterior).join(bounded_diagnostics(posterior, max_series))
-    return ParameterTable(table[SUMMARY_COLUMNS])
+    """Return moments, quantiles and diagnostics of every entry; of local ones at every site."""
+    parts = [
+        pooled_table(part).join(bounded_diagnostics(part, max_series))
+        for part in by_site(posterior)
+    ]
+    return ParameterTable(pd.concat(parts)[SUMMARY_COLUMNS])
 
 
 def table_as_text(table: pd.DataFrame, width: int) -> str:
