@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 import starlings as st
-from starlings.models.random_effects import HalfNormal, RandomEffects, default_sd_priors
+from starlings.models.priors import Prior
+from starlings.models.random_effects import RandomEffects, default_sd_priors
 from tests.local.problems import sites_rows
 
 LABELS = ("Intercept", "age", "dose")
@@ -93,4 +94,4 @@ def test_a_summary_names_the_effects_of_every_site():
 
 def test_priors_must_fit_the_labels():
     with pytest.raises(ValueError, match="one prior for each"):
-        RandomEffects(LABELS, (HalfNormal(1.0),))
+        RandomEffects(LABELS, (Prior.of("half_normal(1)"),))

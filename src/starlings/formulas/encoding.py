@@ -55,6 +55,8 @@ class Encoding:
     """The columns of these names; None where there is none."""
     has_intercept: bool = True
     """Whether X may have an intercept; some families have one of their own."""
+    is_correlated: bool = True
+    """Whether what varies from site to site is correlated."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """By column of the table: "number" or "category"."""
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -128,6 +128,7 @@ class Request:
             self.trials,
             formula.outcome.event,
             has_intercept=self.takes_intercept,
+            is_correlated=formula.is_correlated,
             **agreed,
         )
 

@@ -17,7 +17,8 @@ from starlings.errors import ConstantColumnWarning, FormulaError, nearest
 from starlings.formulas import Encoding, Formula, Request, SiteRows, Sums, agree
 from starlings.formulas.parsing import SITE
 from starlings.formulas.tables import as_table
-from starlings.models.formula_families import asked_of_rows, check, family_of, problem_of
+from starlings.models.families import Family, family_of
+from starlings.models.formula_families import asked_of_rows, problem_of
 from starlings.problem import Problem
 from starlings.problem.fields import BY_SITE
 from starlings.problem.shards import check_one_kind, in_order, site_names
@@ -30,7 +31,7 @@ def regression(
     formula: str,
     data: Any,
     sites: Any = None,
-    family: str = "gaussian",
+    family: str | Family = "gaussian",
     *,
     missing: str | None = None,
     priors: Mapping[str, str] | None = None,
@@ -51,11 +52,12 @@ def regression(
             stand in backticks. A formula has columns, numbers and known functions, and no code.
         data: a table with named columns; or a table for each site, by the name of the site.
         sites: the column of `data` that names the site of each row, or a label for each row.
-        family: of the outcomes, such as "gaussian" or "logistic".
+        family: of the outcomes: "gaussian", "student_t", "logistic", "binomial", "poisson",
+            "negative_binomial", "gamma", "weibull", "piecewise_exponential" or "ordinal".
         missing: "drop" leaves rows with a missing entry out, "error" refuses them. It has to be
             chosen where there are any.
         priors: by the label of a coefficient, a text such as "normal(0, 1)". All others have
-            defaults on the scale of the data.
+            defaults on the scale of the data, which `starlings.models.priors_of` shows.
         levels: by column, the names of its categories; the first one is the reference. By default
             those that occur, in sorted order, or those of a pandas Categorical.
         reference: by column, the level to which the others are compared.
@@ -63,7 +65,8 @@ def regression(
         weights: the column of weights of the rows.
         trials: the column of the numbers of trials.
         random: what varies from site to site, such as "(1 + age | site)".
-        settings: of the family.
+        settings: of the family, such as `degrees_of_freedom` of Student's t, or `cuts`, the times
+            between which the hazard of "piecewise_exponential" is constant.
 
     >>> data = {"y": [1.0, 2.0, 2.5, 4.0], "dose": [0.0, 1.0, 2.0, 3.0], "at": list("aabb")}
     >>> problem = regression("y ~ dose", data, sites="at")
@@ -97,7 +100,7 @@ def agreed_problem(
     request: Request,
     rows: Sequence[SiteRows],
     sums: Sums,
-    family: Any,
+    family: Family,
     priors: Mapping[str, str] | None = None,
 ) -> Problem:
     """The problem of the local sites, after the sites have agreed on its columns.
@@ -117,7 +120,7 @@ def encoded_problem(
     request: Request,
     rows: Sequence[SiteRows],
     encoding: Encoding,
-    family: Any,
+    family: Family,
     priors: Mapping[str, str] | None = None,
     account: Sequence[Mapping[str, int]] = (),
 ) -> Problem:
@@ -136,15 +139,15 @@ def encoded_problem(
     for each in used:
         with each.named():
             columns = encoding.columns(each.table)
-            check(family, {name: v for name, v in columns.items() if name != "x"}, names)
+            family.check({name: v for name, v in columns.items() if name != "x"}, names)
         shards[each.site] = columns
     _check_outcome(encoding, family)
-    problem, about = problem_of(encoding, shards, family, priors, names)
+    problem = problem_of(encoding, shards, family, priors, names)
     gaps = {"policy": request.missing, "entries": dict(encoding.missing)}
     regression = {
         "formula": request.formula.text,
         "encoding": encoding.as_json(),
-        **about,
+        **problem.description["regression"],
         "missing": {**gaps, "dropped": encoding.dropped},
         "sums": [dict(kinds) for kinds in account],
     }
@@ -155,7 +158,7 @@ def encoded_problem(
         }
         for before, after in zip(rows, used, strict=True)
     }
-    return problem.with_description(kind="regression", regression=regression, **{BY_SITE: by_site})
+    return problem.with_description(regression=regression, **{BY_SITE: by_site})
 
 
 def _names(encoding: Encoding) -> dict[str, str]:
@@ -165,12 +168,12 @@ def _names(encoding: Encoding) -> dict[str, str]:
     return {name: column for name, column in names.items() if column is not None}
 
 
-def _check_outcome(encoding: Encoding, family: Any) -> None:
+def _check_outcome(encoding: Encoding, family: Family) -> None:
     """Refuse outcomes that are all the same, or warn of them where a model can still be sampled."""
     if encoding.outcome_scale > 0 or encoding.event is not None:
         return
     said = f"the outcome {encoding.outcome!r} is {encoding.outcome_mean:g} in all rows of all sites"
-    if getattr(family, "name", family) in ON_THE_SCALE:
+    if family.name in ON_THE_SCALE:
         raise FormulaError(f"{said}: there is nothing to explain. Take another outcome.")
     warnings.warn(
         f"{said}: only the prior keeps the intercept finite.", ConstantColumnWarning, stacklevel=2

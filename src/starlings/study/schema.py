@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from starlings import models
 from starlings.formulas import Request
-from starlings.models.formula_families import asked_of_rows, family_of, settings_of
+from starlings.models.families import family_of, settings_of
+from starlings.models.formula_families import asked_of_rows
 from starlings.models.formula_regression import formula_of
 from starlings.network import Network
 from starlings.samplers import Sampler
