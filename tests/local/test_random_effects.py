@@ -76,7 +76,7 @@ def test_potentials_are_those_of_the_equations(is_correlated):
         assert value == pytest.approx(expected, rel=1e-12)
     saved = found.saved_values(point)
     np.testing.assert_allclose(saved["site_effect"], u, rtol=1e-12)
-    assert set(found.local_names) == {"z_site", "site_effect"}
+    assert "site_effect" in found.local_names
 
 
 @pytest.mark.slow
