@@ -92,7 +92,7 @@ class Formula:
     random: Terms | None = None
     """What varies from site to site; None if nothing does."""
     is_correlated: bool = True
-    """Whether what varies is correlated, as in (1 + age | site), or not: (1 + age || site)."""
+    """Whether what varies is correlated; it is not where two bars stand: (1 + age || site)."""
 
     @classmethod
     def of(

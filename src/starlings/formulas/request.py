@@ -127,8 +127,8 @@ class Request:
             self.weights,
             self.trials,
             formula.outcome.event,
-            has_intercept=self.takes_intercept,
             is_correlated=formula.is_correlated,
+            has_intercept=self.takes_intercept,
             **agreed,
         )
 

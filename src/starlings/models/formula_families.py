@@ -53,9 +53,8 @@ def _effects(
     if encoding.random is None:
         return None
     labels = encoding.random_labels
-    scales = dict(zip(encoding.labels, encoding.scales, strict=True))
     unit = family.predictor_scale(encoding.outcome_scale)
-    defaults = default_sd_priors([scales.get(label, 0.0) for label in labels], unit)
+    defaults = default_sd_priors(encoding.random_scales, unit)
     found = dict(zip((f"{SD}[{label}]" for label in labels), defaults, strict=True))
     for name in [name for name in given if name.partition("[")[0] == SD]:
         if name not in (SD, *found):
