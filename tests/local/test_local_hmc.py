@@ -119,7 +119,9 @@ def test_moments_of_the_joint_posterior(whole):
 @pytest.mark.parametrize("sites", [6, 50])
 def test_a_logistic_posterior_is_that_of_pooled_nuts(sites):
     problem = logistic_problem(sites)
-    result = run(problem, network=st.Network.complete(sites), method="auto", chains=None, draws=1000)
+    result = run(
+        problem, network=st.Network.complete(sites), method="auto", chains=None, draws=1000
+    )
     assert result.attrs["method"] == "hmc"
     with jax.enable_x64(True):
         check = result.check(pooled_nuts(problem, 2000, 4, seed=1))
@@ -133,7 +135,7 @@ def test_a_logistic_posterior_is_that_of_pooled_nuts(sites):
 def test_a_local_parameter_has_a_row_for_each_site(whole):
     assert whole.posterior["u"].dims == ("chain", "draw", "agent", "u_dim_0")
     table = whole.summary()
-    mean, covariance = joint_posterior()
+    mean, _ = joint_posterior()
     names = [f"u[site {i}, {k}]" for i in range(len(SIZES)) for k in ("base", "slope")]
     assert list(table.index) == ["beta[0]", "beta[1]", *names]
     assert (np.abs(table["mean"] - mean) < 5 * table["mcse"]).all()

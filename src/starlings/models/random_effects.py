@@ -14,7 +14,8 @@ L comes from partial correlations c_ij between -1 and 1, i < j < q, counted from
 
 The density of Lewandowski, Kurowicka and Joe, det(L L')^(eta - 1), makes them independent, with
 
-    p(c_ij) = (1 - c_ij^2)^(b_i - 1) / (2^(2 b_i - 1) B(b_i, b_i)),  b_i = eta + (q - 2 - i) / 2   (3)
+    p(c_ij) = (1 - c_ij^2)^(b_i - 1) / (2^(2 b_i - 1) B(b_i, b_i)),                         (3)
+    b_i     = eta + (q - 2 - i) / 2
 """
 
 from __future__ import annotations
@@ -118,9 +119,7 @@ class RandomEffects:
 
     def log_prior(self, p: Values) -> Any:
         """The log-density of the shared parameters."""
-        total = sum(
-            prior.log_density(p["sd_site"][k]) for k, prior in enumerate(self.sd_priors)
-        )
+        total = sum(prior.log_density(p["sd_site"][k]) for k, prior in enumerate(self.sd_priors))
         if not self.has_correlations:
             return total
         b, c = self._exponents(), p["partial_site"]
@@ -201,9 +200,7 @@ class RandomEffects:
     def _exponents(self) -> np.ndarray:
         """b_i of eq. (3), in the order of the partial correlations."""
         q = len(self.labels)
-        return np.array(
-            [self.concentration + (q - 2 - i) / 2 for j in range(q) for i in range(j)]
-        )
+        return np.array([self.concentration + (q - 2 - i) / 2 for j in range(q) for i in range(j)])
 
 
 _TANH = Tanh()
