@@ -29,6 +29,7 @@ from starlings.errors import DisconnectedNetworkWarning as DisconnectedNetworkWa
 from starlings.errors import DivergenceError as DivergenceError
 from starlings.errors import FixedPointError as FixedPointError
 from starlings.errors import InterruptedWarning as InterruptedWarning
+from starlings.errors import LocalParametersError as LocalParametersError
 from starlings.errors import LossyLinksError as LossyLinksError
 from starlings.errors import MaskError as MaskError
 from starlings.errors import NoLawError as NoLawError

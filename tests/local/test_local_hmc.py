@@ -11,6 +11,7 @@ import pytest
 from scipy.linalg import block_diag
 
 import starlings as st
+from starlings.comparison.site_likelihood import local_vectors, log_likelihood_blocks
 from starlings.errors import InterruptedWarning
 from starlings.methods.hierarchical import HierarchicalChains
 from starlings.methods.lockstep import shared_keys
@@ -159,6 +160,28 @@ def test_nothing_of_local_parameters_is_sent(whole):
         "derivatives",
         "potentials, gradients and kinetic energies along trajectories",
     }
+
+
+def test_rows_are_examined_with_the_parameters_of_their_site(whole):
+    """As for leave-one-out cross-validation: log-likelihoods at the draws of the site's agent."""
+    problem, network = gaussian_problem(), st.Network.path(4)
+    vectors = local_vectors(problem, network, whole)
+    for site, rows in problem.shards.items():
+        found = np.concatenate(list(log_likelihood_blocks(problem, site, vectors[site][:, :3])))
+        draws = whole.posterior.sel(agent=site).isel(draw=slice(3))
+        coefficients = (draws["beta"].values + draws["u"].values).reshape(-1, 2)
+        expected = -0.5 * (rows["y"][:, None] - rows["x"] @ coefficients.T) ** 2
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_a_site_that_is_absent_takes_its_parameters_along():
+    problem, network = gaussian_problem(), st.Network.path(4)
+    fewer, smaller = st.without(problem, network, ["site 3"])
+    expected = joint_posterior(SIZES[:3])
+    mean, covariance = fewer.pooled().exact_posterior()
+    np.testing.assert_allclose(mean, expected[0], atol=1e-10)
+    np.testing.assert_allclose(covariance, expected[1], atol=1e-10)
+    assert smaller.names == ["site 0", "site 1", "site 2"]
 
 
 # Runtimes

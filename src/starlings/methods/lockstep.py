@@ -172,10 +172,7 @@ class LockStep:
         state.leapfrogs = 0
 
     def _adapt(self, state: ChainState, acceptance: np.ndarray, phase: Any) -> Any:
-        """Better settings after a trajectory of the warm-up, and a new metric after a window.
-
-        Return the phase, of which the window may change the local coordinates.
-        """
+        """Better settings and, after a window, a new metric; the phase in the coordinates then."""
         if step_fraction(state.iteration) == 1:
             state.settings = self._better(state, acceptance)
         state.history.append(np.asarray(phase.position))

@@ -82,11 +82,11 @@ class SplitPhase(NamedTuple):
     @classmethod
     def from_arrays(cls, name: str, named: dict[str, np.ndarray]) -> SplitPhase:
         """The phase of which these are the `arrays`."""
-        shared: Any = (jnp.asarray(named[f"{name}_{key}"]) for key in cls._fields[:-1])
+        shared: Any = {key: jnp.asarray(named[f"{name}_{key}"]) for key in cls._fields[:-1]}
         own: Any = (
             jnp.asarray(np.moveaxis(named[f"{OWN}{name}_{key}"], 0, 1)) for key in Own._fields
         )
-        return cls(*shared, own=Own(*own))
+        return cls(**shared, own=Own(*own))
 
 
 def still(positions: Any, own: Any) -> SplitPhase:
