@@ -152,7 +152,6 @@ class SplitDensity:
         flat = z[count:] if local else z[:count]
         return sum(latent, start=jnp.zeros((), z.dtype)) + own.log_determinant(flat)
 
-
     def deterministic(self, values: Values, names: list[str]) -> Values:
         """The values of the deterministic sites with these names, at constrained parameters."""
         sites = _deterministic(_trace(self.model, self.any_row, values))

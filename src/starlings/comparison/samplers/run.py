@@ -17,6 +17,7 @@ from starlings.comparison.samplers.settings import FAILURES, Grid, settings_of, 
 from starlings.errors import check_count, check_positive
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.problem.local import refuse_local
 from starlings.samplers.units import GRID
 from starlings.system.progress import progress_bar
 
@@ -75,6 +76,7 @@ def compare(
     >>> found.table[["sampler", "setting", "network"]].values.tolist()[1]
     ['dsgld', 'best', 'as given']
     """
+    refuse_local(problem, "a comparison of samplers")
     check_positive(target=target)
     check_count(1, rounds=rounds, simulated_rounds=simulated_rounds)
     check_count(0, chains=0 if chains is None else chains)
