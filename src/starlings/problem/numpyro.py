@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer import init_to_uniform
 
 from starlings.problem.model_checks import check_likelihood, check_prior
+from starlings.problem.model_parts import ModelParts
 from starlings.problem.parameters import Parameter, Parameters
 from starlings.problem.report import Report, Values
 from starlings.problem.shards import Rows, check_shards, count_rows
@@ -36,20 +37,6 @@ Sites = dict[str, Any]
 """The sites of a trace by name, each as NumPyro's dictionary of its properties."""
 NUM_TRIALS = 3
 """Number of random parameter values at which deterministic sites are compared on different rows."""
-
-
-class ModelParts(NamedTuple):
-    """What a problem is made of, read off a NumPyro model."""
-
-    log_likelihoods: Callable[..., jax.Array]
-    """Eq. (1), of many rows at once."""
-    log_prior: Callable[..., jax.Array]
-    """Eq. (2)."""
-    parameters: Parameters
-    shards: Mapping[str, Rows]
-    report: Report | None
-    """The deterministic sites that do not depend on the rows; None if there are none."""
-    name: str
 
 
 def read_model(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> ModelParts:
