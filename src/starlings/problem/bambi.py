@@ -8,7 +8,8 @@ the intercept a of the centred columns, it reports
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +34,8 @@ def read_bambi(model: Any, sites: str | Sequence[Any]) -> ModelParts:
         model.build()
     labels = _labels(model, sites)
     parts = read_pymc(model.backend.model, None, labels, warns=False)
-    intercepts = _intercepts(model)
-    report = parts.report if not intercepts else _with(parts.report, intercepts)
-    return parts._replace(report=report, name=str(model.formula))
+    report = _with(parts.report or Report(dict), _intercepts(model))
+    return parts._replace(report=report, name=str(model.formula.main))
 
 
 def _labels(model: Any, sites: str | Sequence[Any]) -> Any:
@@ -87,8 +87,11 @@ def _name(term: Any) -> str:
     return str(getattr(term, "alias", None) or term.name)
 
 
-def _with(report: Report | None, intercepts: list[Intercept]) -> Report:
+def _with(report: Report, intercepts: list[Intercept]) -> Report:
     """A report with the intercepts that Bambi reports."""
-    before: Callable[[Values], Values] = dict if report is None else report.compute
-    names = {each.name: CENTRED.format(each.name) for each in intercepts}
-    return Report(lambda p: {**before(p), **{i.name: i.of(p) for i in intercepts}}, names=names)
+
+    def compute(values: Values) -> Values:
+        return {**report.compute(values), **{own.name: own.of(values) for own in intercepts}}
+
+    names = {own.name: CENTRED.format(own.name) for own in intercepts}
+    return dataclasses.replace(report, compute=compute, names=names)

@@ -24,7 +24,7 @@ import numpy as np
 
 from starlings.problem.model_checks import check_likelihood, check_prior
 from starlings.problem.model_parts import ModelParts
-from starlings.problem.pymc_parameters import Latents, in_results, saved
+from starlings.problem.pymc_parameters import Latents, axes_of, in_results, saved
 from starlings.problem.pymc_rows import RowModel, model_with_rows
 from starlings.problem.pytensor import Graph, as_jax, depends, pt, replaced
 from starlings.problem.report import Report
@@ -190,8 +190,8 @@ def _taken(values: np.ndarray, count: int) -> np.ndarray:
     return np.repeat(values[:1], count, axis=0)
 
 
-def _report(split: SplitModel, warns: bool) -> Report | None:
-    """What is saved beside the parameters: deterministic variables that do not depend on rows."""
+def _report(split: SplitModel, warns: bool) -> Report:
+    """What is saved: the variables of the model, but for those that depend on the rows."""
     rows, latents, model = split.rows, split.latents, split.rows.model
     varying = [d for d in model.deterministics if rows.depends(d)]
     for variable in varying if warns else ():
@@ -201,9 +201,12 @@ def _report(split: SplitModel, warns: bool) -> Report | None:
             stacklevel=4,
         )
     kept = [d for d in model.deterministics if d not in varying]
-    further = [*latents.coupled, *kept]
-    if not further:
-        return None
-    compute, names = latents.constrained(kept), [in_results(d.name) for d in further]
     hidden = [in_results(model.rvs_to_values[rv].name) for rv in latents.coupled]
-    return Report(lambda p: saved(p, hidden, dict(zip(names, compute(p), strict=True))))
+    names = [in_results(variable.name) for variable in (*latents.coupled, *kept)]
+    further = latents.constrained(kept) if names else lambda _: ()
+    dims, coords = axes_of(model, {rv.name for rv in (*model.free_RVs, *kept)})
+    return Report(
+        lambda p: saved(p, hidden, dict(zip(names, further(p), strict=True))),
+        dims=dims,
+        coords=coords,
+    )

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from pymc.logprob.transforms import LogOddsTransform, LogTransform
 
-from starlings.problem.parameters import Parameter, Parameters
+from starlings.problem.parameters import RESERVED, Parameter, Parameters
 from starlings.problem.pymc_rows import RowModel
 from starlings.problem.pytensor import Graph, as_jax, depends, replaced
 from starlings.problem.report import Values
@@ -162,6 +162,23 @@ def labels_of(model: Any, name: str, shape: tuple[int, ...]) -> tuple[str, ...] 
     dims = model.named_vars_to_dims.get(name) or ()
     coords = model.coords.get(dims[0]) if len(dims) == 1 and len(shape) == 1 else None
     return None if coords is None else tuple(map(str, coords))
+
+
+def axes_of(
+    model: Any, names: set[str]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[Any, ...]]]:
+    """The names of the axes of some variables of a model, and the labels along these axes.
+
+    An axis that is called like a variable, or like a dimension of all draws, gets no name here.
+    """
+    dims = {
+        in_results(name): tuple(map(in_results, axes))
+        for name, axes in model.named_vars_to_dims.items()
+        if name in names and axes and not {None, *RESERVED, *names} & set(axes)
+    }
+    known = {in_results(dim): labels for dim, labels in model.coords.items() if labels is not None}
+    used = {axis for axes in dims.values() for axis in axes if axis in known}
+    return dims, {axis: tuple(map(str, known[axis])) for axis in sorted(used)}
 
 
 def saved(values: Values, without: list[str], more: Values) -> Values:

@@ -53,7 +53,7 @@ class RowModel:
         for name, root in self.roots.items():
             shape = list(root.type.shape)
             del shape[self.axes[name]]
-            found[name] = pt.tensor(name, dtype=root.dtype, shape=(None, *shape))
+            found[name] = pt.TensorType(root.dtype, shape=(None, *shape))(name)
         return found
 
     def depends(self, graph: Graph) -> bool:
