@@ -121,8 +121,7 @@ class Job:
     @property
     def columns(self) -> list[str]:
         """The columns that each site needs."""
-        model = self.tables["model"]
-        return [*model["covariates"], model["outcome"]]
+        return self.study(Path("job.toml")).model.columns
 
     def study(self, place: Path, own_rows: Source | None = None) -> Study:
         """The study, with the rows of one site.
@@ -133,7 +132,9 @@ class Job:
         """
         text = as_toml({name: self.tables[name] for name in STUDY_NAMES})
         sections = read_sections(place, NAMES, (*OPTIONAL, "data"), text=text)
-        return Study(place, *checked_sections(sections, has_data=False), own_source=own_rows)
+        parts = checked_sections(sections, has_data=False)
+        approved = dict(self.tables["code"])
+        return Study(place, *parts, own_source=own_rows, approved=approved)
 
     def check_versions(self) -> None:
         """Refuse to run with other versions than those of the job."""
@@ -158,13 +159,18 @@ def _sites(section: Section, study: Study, has_data: bool) -> list[str]:
 
 
 def _check_code(job: Job, file: Path, folder: Path) -> None:
-    """Refuse Python files that the job does not name, and a sampler whose file it does not name."""
-    module, colon, _ = str(job.tables["sampler"].get("name", "")).partition(":")
-    wanted, named = {f"{module}.py"} if colon else set(), set(job.tables.get("code", {}))
-    if (not module.isidentifier() and colon) or named != wanted:
+    """Refuse Python files that the job does not name, and a study whose files it does not name."""
+    named, build = set(job.tables.get("code", {})), str(job.tables["model"].get("build", ""))
+    modules = [
+        name.partition(":")[0].removesuffix(".py")
+        for name in (str(job.tables["sampler"].get("name", "")), build)
+        if ":" in name
+    ]
+    wanted = {f"{module}.py" for module in modules}
+    if not all(module.isidentifier() for module in modules) or named != wanted:
         raise SiteError(
-            f"{file}: the Python files of a job are those of its sampler, {sorted(wanted)}, and "
-            f"[code] names {sorted(named)}. Ask for a new export."
+            f"{file}: the Python files of a job are those of its sampler and its model, "
+            f"{sorted(wanted)}, and [code] names {sorted(named)}. Ask for a new export."
         )
     found = {str(each.relative_to(folder)) for each in folder.rglob("*") if not each.is_dir()}
     if found - named:
@@ -184,11 +190,11 @@ def in_words(job: Job) -> list[tuple[str, str]]:
     """What a job does, in words for those who have to decide about it."""
     model, run = job.tables["model"], job.tables["run"]
     is_masked = job.privacy == "totals"
-    settings = {k: v for k, v in model.items() if k not in ("kind", "outcome", "covariates")}
+    settings = {k: v for k, v in model.items() if k not in ("kind", "outcome", "covariates", "build", "columns")}
     rows: list[tuple[str, Any]] = [
         ("job", f"{job.name}, SHA-256 {job.hash}"),
         ("sites", ", ".join(job.sites)),
-        ("model", f"{model['kind']} of {model['outcome']} on {', '.join(model['covariates'])}"),
+        ("model", _model(model)),
         ("settings", _settings(settings)),
         ("how", _settings(run)),
         ("sampler", _settings(job.tables["sampler"])),
@@ -199,6 +205,12 @@ def in_words(job: Job) -> list[tuple[str, str]]:
         ("versions", ", ".join(f"{k} {v}" for k, v in job.tables["versions"].items())),
     ]
     return rows
+
+
+def _model(model: Mapping[str, Any]) -> str:
+    if "build" in model:
+        return f"{model['build']}, a function of {', '.join(model['columns'])}: READ THE CODE"
+    return f"{model['kind']} of {model['outcome']} on {', '.join(model['covariates'])}"
 
 
 def _settings(table: Mapping[str, Any]) -> str:

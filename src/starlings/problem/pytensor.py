@@ -83,10 +83,22 @@ def replaced(
             inputs[1] = count
         if inputs == node.inputs:
             continue
-        is_kept = not isinstance(node.op, SpecifyShape)  # which would ask for the old shape
-        outputs = node.op.make_node(*inputs).outputs if is_kept else inputs[:1]
+        outputs = inputs[:1] if _asks_for_shape(node) else _made(node.op, inputs).outputs
         new.update((v, o) for v, o in zip(node.outputs, outputs, strict=True) if v not in by)
     return [new.get(graph, graph) for graph in graphs]
+
+
+def _made(op: Any, inputs: Sequence[Graph]) -> Any:
+    """A node of a graph that does not ask for the shapes that its inputs had before."""
+    node = op.make_node(*inputs)
+    for place, (own, given) in enumerate(zip(node.inputs, inputs, strict=True)):
+        if own is not given and own.owner is not None and _asks_for_shape(own.owner):
+            node.inputs[place] = given
+    return node
+
+
+def _asks_for_shape(node: Any) -> bool:
+    return isinstance(node.op, SpecifyShape)
 
 
 def depends(graph: Graph, on: Iterable[Graph]) -> bool:

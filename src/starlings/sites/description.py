@@ -62,14 +62,13 @@ def what_runs(kit: Kit) -> list[tuple[str, str]]:
     """
     content, limits, manifest = kit.manifest.content, kit.manifest.limits, kit.manifest
     model, run = content["model"], content["run"]
-    covariates = ", ".join(model["covariates"]) or "nothing else"
     settings = ", ".join(f"{name} {value}" for name, value in sorted(run.items()))
     sampler = content["sampler"].get("name")
     lines = [
         ("trial", f"{manifest.trial}, manifest {manifest.number} of {content['created'][:10]}"),
         ("hash", grouped(manifest.hash)),
         ("authority", fingerprint(kit.authority.public_key())),
-        ("model", f"{_spoken(model['kind'])} of {model['outcome']} on {covariates}"),
+        ("model", _model(model)),
         ("", _options(model)),
         *[("column", f"{name}: {meaning or '-'}") for name, meaning in content["columns"].items()],
         ("how", f"{'sampler ' + sampler + '; ' if sampler else ''}{settings}"),
@@ -94,9 +93,25 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
+def _model(model: dict) -> str:
+    if "build" in model:
+        return f"the function {model['build'].partition(':')[2]} of the Python file below"
+    covariates = ", ".join(model["covariates"]) or "nothing else"
+    return f"{_spoken(model['kind'])} of {model['outcome']} on {covariates}"
+
+
 def _options(model: dict) -> str:
-    further = {"intercept": model["intercept"], **model["options"]}
-    return ", ".join(f"{name} {value}" for name, value in sorted(further.items()))
+    own = {} if "build" in model else {"intercept": model["intercept"]}
+    return ", ".join(f"{k} {v}" for k, v in sorted({**own, **model["options"]}.items()))
+
+
+RUNS = (
+    "This code runs on the machine of every site, with its rows, and can do there whatever its "
+    "user may do: delete files, or send rows away. starlings cannot tell what it does. It does not "
+    "run before this site approves it, and never if a character of it has changed. Approve it only "
+    "if somebody at this site who knows Python has read all of it."
+)
+"""What code can do, for those who approve it."""
 
 
 def _code(manifest: Manifest) -> list[tuple[str, str]]:
@@ -106,7 +121,8 @@ def _code(manifest: Manifest) -> list[tuple[str, str]]:
         return [("CODE", f"{sampler}, of a package at this site, which the manifest does not have")]
     if not hashes:
         return [("code", "none but starlings itself")]
-    return [("CODE", f"{name}, SHA-256 {digest}: READ IT") for name, digest in hashes.items()]
+    files = [("CODE", f"{name}, SHA-256 {digest}: READ IT") for name, digest in hashes.items()]
+    return [*files, ("", RUNS)]
 
 
 def _spoken(kind: str) -> str:

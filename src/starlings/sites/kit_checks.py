@@ -201,6 +201,9 @@ def _numbers(situation: Situation) -> str:
 def _columns(situation: Situation) -> str:
     data = _site_data(situation)
     names = list(situation.kit.manifest.content["columns"])
+    if _has_code(situation):
+        rows = len(data.tables(names, None)[situation.kit.site])
+        return f"{', '.join(names)} in {number_of(rows, 'row')} of {data.path}"
     rows = len(data.read(names, None)[situation.kit.site])
     return f"{', '.join(names)} in {number_of(rows, 'row')} of {data.path}, all of them numbers"
 
@@ -214,6 +217,8 @@ def _guard_rails(situation: Situation) -> str:
             f"guard rail most_rounds: the manifest allows {limits.rounds:,} network rounds, and "
             f"this site {own.most_rounds:,}. Ask the coordinator for a smaller budget."
         )
+    if _has_code(situation):
+        raise SkippedError("the model is a Python file, which does not run before it is approved")
     study = kit.manifest.study(Path(f"{kit.manifest.trial}.toml"), data, has_sampler=False)
     problem = study.make_problem([kit.site])
     if kit.manifest.content["privacy"] != "totals":
@@ -221,6 +226,11 @@ def _guard_rails(situation: Situation) -> str:
     rails, measured = limits.with_those_of(own), measured_columns(problem)
     rails.check(len(kit.manifest.sites), problem.dim, problem.shards, measured=measured)
     return f"{number_of(problem.dim, 'parameter')}; rows and categories are enough"
+
+
+def _has_code(situation: Situation) -> bool:
+    """Whether the model is a Python file."""
+    return "build" in situation.kit.manifest.content["model"]
 
 
 def _site_data(situation: Situation) -> SiteData:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from starlings.errors import PrivacyError
 from starlings.results.result import Result
 from starlings.sampling import sample
+from starlings.study.schema import first_names
 from starlings.study.study import Study
 from starlings.system.progress import print_status
 
@@ -57,18 +58,11 @@ def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool)
 
 def _title(plan: Study) -> str:
     """The first line of progress, which is shown before the rows are read."""
-    model = plan.model
     where = plan.data.folder or plan.data.file or plan.source.path
-    regression = f"{model.kind} of {model.outcome} on {_first_names(model.covariates)}"
-    return f"{plan.path}: {regression}; rows in {where}"
-
-
-def _first_names(names: list[str], most: int = 5) -> str:
-    """The first names of a list, separated by commas."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    return f"{plan.path}: {plan.model.title}; rows in {where}"
 
 
 def _listed(sites: list[str]) -> str:
     """How many sites, and the first of them."""
-    shown = _first_names(sites)
+    shown = first_names(sites)
     return f"the site {shown}" if len(sites) == 1 else f"{len(sites)} sites: {shown}"

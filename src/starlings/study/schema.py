@@ -5,7 +5,7 @@ A section has keys of its own, and the arguments of what it chooses: a model, a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from starlings.network import Network
 from starlings.samplers import Sampler
 from starlings.samplers.names import find_sampler, is_tunable
 from starlings.sampling import sample
+from starlings.study.code_model import CodeSection, code_section
 from starlings.study.sections import Key, Pairs, Section, Table, keys_of, read_sections
 
 _REGRESSIONS = ("linear", "logistic", "poisson", "student_t")
@@ -32,6 +33,11 @@ FROM_THE_COMMAND = ("progress", "output", "overwrite", "checkpoint", "resume")
 """Arguments of `sample` that the command line decides on; `output` is a key of its own."""
 
 
+def first_names(names: Sequence[str], most: int = 5) -> str:
+    """The first names of a list, separated by commas."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
 @dataclass(frozen=True)
 class ModelSection:
     """The section [model]; `options` are keywords of the regression."""
@@ -43,6 +49,16 @@ class ModelSection:
     standardise: bool = False
     options: Table = field(default_factory=dict)
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the rows need."""
+        return [*self.covariates, self.outcome]
+
+    @property
+    def title(self) -> str:
+        """What is to be inferred, in a few words."""
+        return f"{self.kind} of {self.outcome} on {first_names(self.covariates)}"
+
 
 @dataclass(frozen=True)
 class DataSection:
@@ -51,6 +67,9 @@ class DataSection:
     file: str | None = None
     site: str | None = None
     folder: str | None = None
+    database: str | None = None
+    table: str | None = None
+    query: str | None = None
     options: Table = field(default_factory=dict)
 
 
@@ -89,7 +108,7 @@ OPTIONAL = ("sampler", "run")
 class Sections(NamedTuple):
     """All sections of a study, with known keys and values of the right type."""
 
-    model: ModelSection
+    model: ModelSection | CodeSection
     data: DataSection
     network: NetworkSection
     sampler: SamplerSection
@@ -110,13 +129,12 @@ def checked_sections(sections: Mapping[str, Section], has_data: bool = True) -> 
     """
     model = sections["model"]
     found = Sections(
-        model=model.read(ModelSection, _model_keys(model)),
+        model=_model(model),
         data=sections["data"].read(DataSection, {}),
         network=sections["network"].read(NetworkSection, _graph_keys(sections["network"])),
         sampler=sections["sampler"].read(SamplerSection, _sampler_keys(sections["sampler"])),
         run=sections["run"].read(RunSection, _run_keys()),
     )
-    _check_model(model, found.model)
     if has_data:
         _check_data(sections["data"], found.data)
     _check_method(sections["run"], found)
@@ -144,8 +162,14 @@ def is_to_be_tuned(sampler: type[Sampler], settings: Table) -> bool:
     return not settings and is_tunable(sampler)
 
 
-def _model_keys(section: Section) -> dict[str, Key]:
-    return keys_of(section.choice("kind", MODELS), besides=FROM_THE_STUDY)
+def _model(section: Section) -> ModelSection | CodeSection:
+    """The section [model], of one of its sorts."""
+    if "build" in section.table:
+        return code_section(section)
+    keys = keys_of(section.choice("kind", MODELS), besides=FROM_THE_STUDY)
+    model = section.read(ModelSection, keys)
+    _check_model(section, model)
+    return model
 
 
 def _graph_keys(section: Section) -> dict[str, Key]:
@@ -192,10 +216,15 @@ def _check_method(section: Section, found: Sections) -> None:
 
 
 def _check_data(section: Section, data: DataSection) -> None:
-    if (data.file is None) == (data.folder is None):
-        raise section.error("needs either `file` or `folder`, and not both.")
-    if (data.file is None) != (data.site is None):
+    places = [name for name in ("file", "folder", "database") if getattr(data, name) is not None]
+    if len(places) != 1:
+        raise section.error("needs either `file` or `folder` or `database`, and only one of them.")
+    if data.site is None and places != ["folder"]:
         raise section.error(
-            "needs `site` with a `file`, and not with a `folder`: the column that names the site "
-            "of each row."
+            f"needs `site` with a `{places[0]}`: the column that names the site of each row."
+        )
+    asked = [name for name in ("table", "query") if getattr(data, name) is not None]
+    if len(asked) != (places == ["database"]):
+        raise section.error(
+            "needs either `table` or `query` with a `database`, and neither with anything else."
         )

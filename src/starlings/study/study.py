@@ -16,13 +16,24 @@ Every section, its keys, their types and their defaults. A key without a default
                     intercept columns are scaled and not centred.
     ...             the keywords of that regression, such as prior_std, with its defaults.
 
-[data]          Where the rows are: either `file` and `site`, or `folder`. A trial of several
+[model]         Or a model of your own, in a Python file; see `starlings.study.code_model`.
+    build           text. "mymodel.py:build", a file beside the study and a function in it.
+    columns         list of text. The columns that the function needs.
+    sha256          text. The SHA-256 that the file must have, or it does not run.
+    ...             keywords of the function.
+
+[data]          Where the rows are: `file`, `folder` or `database`, and `site`. A trial of several
                 organisations (see `starlings.sites.trial`) has no such section: there every site
                 adds its own rows.
     file            text. A .csv or .parquet file.
-    site            text. The column of that file which names the site of each row. Labels are text,
-                    without white space around them: 01 and 1 are two sites.
-    folder          text. A folder with one .csv or .parquet file for each site, named after it.
+    folder          text. A folder with one .csv or .parquet file for each site, named after it, and
+                    then no `site`. With `site`, a folder of .parquet files that are one table; a
+                    folder in it may be called hospital=Ashby, and is then a column too.
+    database        text. A DuckDB database, which is opened for reading only.
+    table           text. A table of the database, ...
+    query           text. ... or a query in SQL.
+    site            text. The column which names the site of each row. Labels are text, without
+                    white space around them: 01 and 1 are two sites.
 
 [network]       Which sites exchange messages: either `graph` or `edges`.
     graph           text. "ring", "path", "star", "complete", "grid", "small_world" or "no_edges",
@@ -85,6 +96,8 @@ from starlings.problem.hub import with_hub
 from starlings.problem.penalties import PENALTIES, Penalty
 from starlings.problem.supports import SUPPORTS
 from starlings.samplers import Decay, Sampler
+from starlings.study.code_model import CodeModel, CodeSection
+from starlings.study.grouped import Database, ParquetFolder
 from starlings.study.schema import (
     GRAPHS,
     HUB,
@@ -115,13 +128,15 @@ class Study:
     """
 
     path: Path
-    model: ModelSection
+    model: ModelSection | CodeSection
     data: DataSection
     network: NetworkSection
     sampler: SamplerSection
     run: RunSection
     own_source: Source | None = None
     """The rows of one site, for a study whose file has no section [data]."""
+    approved: Mapping[str, str] | None = None
+    """By name of a Python file: the SHA-256 without which it does not run. None if nobody says."""
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
@@ -133,8 +148,14 @@ class Study:
         """The file or folder with the rows."""
         if self.own_source is not None:
             return self.own_source
+        site, folder = self.data.site, self.path.parent
+        if self.data.database is not None and site is not None:
+            database = folder / self.data.database
+            return Database(database, site, self.data.table, self.data.query)
+        if self.data.folder is not None and site is not None:
+            return ParquetFolder(folder / self.data.folder, site)
         if self.data.folder is not None:
-            return SiteFolder(self.path.parent / self.data.folder)
+            return SiteFolder(folder / self.data.folder)
         if self.data.file is None or self.data.site is None:
             raise ValueError(
                 f"{self.path} has no section [data]: every site names its own rows. Give them "
@@ -144,8 +165,9 @@ class Study:
 
     def inputs(self) -> list[Path]:
         """All files that the study is read from, which no output may replace."""
-        data = self.source.path
-        return [self.path, *(data.iterdir() if data.is_dir() else [data])]
+        data, model = self.source.path, self.model
+        code = [self.path.parent / model.file] if isinstance(model, CodeSection) else []
+        return [self.path, *code, *(data.rglob("*") if data.is_dir() else [data])]
 
     def make_problem(
         self, sites: Sequence[str] | None = None, share: Callable[[Moments], Moments] = dict
@@ -157,6 +179,9 @@ class Study:
             share: called with the moments of these sites, returns those of all sites. Needed for
                 `standardise` if other processes have the other sites.
         """
+        if isinstance(self.model, CodeSection):
+            problem = self._coded(self.model, sites)
+            return self._coordinated(problem, has_all_rows=sites is None)
         columns = [*self.model.covariates, self.model.outcome]
         source, rows = self.source, self._rows(columns, sites)
         scale = self._standardisation(rows, share)
@@ -172,6 +197,15 @@ class Study:
             site = list(rows)[numbers[error.row]]
             place = source.place(site, int(y.index[error.row]))
             raise ValueError(f"{error.text} in {place}.") from None
+
+    def _coded(self, model: CodeSection, sites: Sequence[str] | None) -> Problem:
+        """The problem that a Python file makes of the rows."""
+        code = CodeModel.read(model, self.path.parent, self.approved)
+        try:
+            tables = self.source.tables(model.columns, sites)
+        except ColumnError as error:
+            raise ColumnError(f"{self.path}: {error}") from None
+        return self._described(code.problem(tables), None)
 
     def _rows(self, columns: list[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
         """The columns of the sites; an error names the study too."""
