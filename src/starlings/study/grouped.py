@@ -163,8 +163,8 @@ class Database(GroupedRows):
         rows = f"({self.query})" if self.table is None else _quoted(self.table)
         try:
             with duckdb.connect(str(self.path), read_only=True) as connection:
-                found = connection.execute(f"SELECT {what} FROM {rows} {which}", list(values))
-                return as_table(found.to_arrow_table())
+                found = connection.sql(f"SELECT {what} FROM {rows} {which}", params=list(values))
+                return as_table(found)
         except duckdb.Error as error:
             raise ValueError(f"{self.path} cannot be read: {error}") from None
 
