@@ -35,6 +35,7 @@ from starlings.problem.likelihood import (
 from starlings.problem.model_checks import check_likelihood, check_prior
 from starlings.problem.model_parts import ModelParts
 from starlings.problem.parameters import Parameter, Parameters
+from starlings.problem.problem_html import problem_html
 from starlings.problem.quadratic import Quadratic
 from starlings.problem.report import Report, Values
 from starlings.problem.shards import Rows, check_shards
@@ -345,3 +346,6 @@ class Problem(ProblemValues):
 
     def __repr__(self) -> str:
         return f"Problem(sites={self.num_agents}, rows={self.num_rows.sum()}, dim={self.dim})"
+
+    def _repr_html_(self) -> str:
+        return problem_html(self)
