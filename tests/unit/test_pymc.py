@@ -164,13 +164,13 @@ def test_constants_that_are_not_of_rows_are_found_out():
 def test_the_posterior_is_that_of_the_same_problem():
     network = st.Network.ring(3)
     found, wanted = (
-        st.sample(problem, network, draws=1000, method="hmc", check=False).posterior["effect"]
+        st.sample(problem, network, draws=300, method="hmc", check=False).posterior["effect"]
         for problem in (st.Problem.from_pymc(build, SHARDS), same_problem())
     )
     assert found.dims == ("chain", "draw", "agent", "wards")
     over = ("chain", "draw", "agent")
     sd = wanted.std(over).values
-    assert (np.abs(found.mean(over).values - wanted.mean(over).values) < 0.15 * sd).all()
+    assert (np.abs(found.mean(over).values - wanted.mean(over).values) < 0.2 * sd).all()
 
 
 @pytest.mark.slow
