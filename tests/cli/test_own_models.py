@@ -1,4 +1,4 @@
-"""A Python file as the model of a study: what it gets, what results say, and when it does not run."""
+"""A Python file as the model of a study: what it gets, and when it does not run."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def test_the_function_gets_the_rows_of_sites_and_keywords(tmp_path):
     assert (problem.sites, problem.num_rows.tolist()) == (list(SITES), [40, 40, 40])
     some = plan.make_problem(["Brook"])
     z = np.array([0.3, -0.2])
-    np.testing.assert_allclose(some.of_site("Brook").potential(z), problem.of_site("Brook").potential(z))
+    np.testing.assert_allclose(
+        some.of_site("Brook").potential(z), problem.of_site("Brook").potential(z)
+    )
     rows = pd.concat(pd.read_csv(tmp_path / "rows" / f"{site}.csv") for site in SITES)
     eta = rows[["age", "dose"]].to_numpy() @ z
     wanted = np.sum(np.logaddexp(0, eta) - rows["ill"] * eta) + 0.5 * z @ z / 4.0

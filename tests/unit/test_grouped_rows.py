@@ -94,7 +94,7 @@ def test_a_process_reads_only_its_own_sites_and_columns(tmp_path, monkeypatch):
 
 DATA = {
     "folder": 'folder = "rows"\nsite = "site"',
-    "database": 'database = "trial.duckdb"\nsite = "site"\nquery = "SELECT * FROM \\"all \\"\\"rows\\"\\"\\""',
+    "database": 'database = "trial.duckdb"\nsite = "site"\ntable = "all \\"rows\\""',
 }
 
 

@@ -56,7 +56,7 @@ def test_types_categories_and_missing_values_stay(kind):
 def test_anything_else_is_refused():
     assert as_column([1, 2]) == [1, 2]
     assert as_column(pa.array([1, None])).tolist()[0] == 1
-    with pytest.raises(TypeError, match="`data` must be a table .* got list"):
+    with pytest.raises(TypeError, match=r"`data` must be a table .* got list"):
         as_table([1, 2])
 
 

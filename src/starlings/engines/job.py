@@ -190,7 +190,11 @@ def in_words(job: Job) -> list[tuple[str, str]]:
     """What a job does, in words for those who have to decide about it."""
     model, run = job.tables["model"], job.tables["run"]
     is_masked = job.privacy == "totals"
-    settings = {k: v for k, v in model.items() if k not in ("kind", "outcome", "covariates", "build", "columns")}
+    settings = {
+        k: v
+        for k, v in model.items()
+        if k not in ("kind", "outcome", "covariates", "build", "columns")
+    }
     rows: list[tuple[str, Any]] = [
         ("job", f"{job.name}, SHA-256 {job.hash}"),
         ("sites", ", ".join(job.sites)),

@@ -31,7 +31,7 @@ from starlings.problem.report import Report
 from starlings.problem.shards import Rows, count_rows
 
 POINTS = 2
-"""Number of random points at which a model with the rows of all sites is compared with its parts."""
+"""Number of random points at which a model that has all rows is compared with its parts."""
 TOLERANCE = 1e-8
 """The largest difference there, relative to the log-density; sums are made in another order."""
 

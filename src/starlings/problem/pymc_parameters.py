@@ -159,8 +159,8 @@ def in_results(name: str) -> str:
 
 def labels_of(model: Any, name: str, shape: tuple[int, ...]) -> tuple[str, ...] | None:
     """The coordinates of a vector as texts; None if it has none."""
-    dims = model.named_vars_to_dims.get(name) or ()
-    coords = model.coords.get(dims[0]) if len(dims) == 1 and len(shape) == 1 else None
+    dims = list(model.named_vars_to_dims.get(name) or [])
+    coords = model.coords.get(dims[0]) if len(dims) == len(shape) == 1 else None
     return None if coords is None else tuple(map(str, coords))
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from starlings.problem.pytensor import Graph, SharedVariable, ancestors, depends, pt, pymc, pytensor
+from starlings.problem.pytensor import Graph, SharedVariable, ancestors, depends, pt, pymc
 from starlings.problem.shards import Rows, check_shards, count_rows, divide_by_site
 
 from pymc.distributions.distribution import PartialObservedRV  # isort: skip
 from pymc.variational.minibatch_rv import MinibatchRandomVariable  # isort: skip
+from pytensor import shared  # isort: skip
 from pytensor.graph import Constant  # isort: skip
 
 SYMBOLS = (
@@ -98,7 +99,7 @@ def model_with_rows(
     if isinstance(model, pymc.Model):
         roots = _data(model, first)
     else:
-        roots = {column: pytensor.shared(values, column) for column, values in first.items()}
+        roots = {column: shared(values, column) for column, values in first.items()}
         model = _built(model, roots)
     return RowModel(model, terms_of(model), rows, roots, dict.fromkeys(first, 0), False, name)
 
@@ -136,7 +137,7 @@ def _data(model: Any, columns: Rows) -> dict[str, Graph]:
     return {name: found[name] for name in columns}
 
 
-def _with_all_rows(model: Any, sites: np.ndarray) -> RowModel:
+def _with_all_rows(model: Any, sites: Any) -> RowModel:
     """A model whose constants and `pm.Data` with an entry for each label are columns."""
     roots: dict[str, Graph] = {}
     terms = terms_of(model)  # once, since it makes new constants

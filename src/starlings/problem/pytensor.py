@@ -15,9 +15,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)  # ArviZ 0.23 announces version 1
     pymc = import_extra("pymc", "a PyMC model", extra="pymc")
 
-_IS_DOUBLE = jax.config.jax_enable_x64  # which importing the following package changes
+_IS_DOUBLE = jax.config.read("jax_enable_x64")  # which importing the following package changes
 
-import pytensor  # noqa: E402
 import pytensor.tensor as pt  # noqa: E402
 from pymc.logprob.utils import CheckParameterValue  # noqa: E402
 from pytensor.compile.mode import get_mode  # noqa: E402
@@ -40,7 +39,7 @@ Graph = Any
 
 @jax_funcify.register(CheckParameterValue)
 def _unchecked(op: Any, **_: Any) -> Callable[..., Any]:
-    """Checks of parameters, such as sigma > 0: JAX cannot raise errors, and transforms ensure it."""
+    """Checks of parameters, such as sigma > 0: JAX raises no errors, and transforms ensure it."""
     return lambda value, *_: value
 
 

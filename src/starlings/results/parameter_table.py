@@ -57,9 +57,9 @@ class ParameterTable(pd.DataFrame):
             return super().__repr__()
         return table_as_text(self, shutil.get_terminal_size().columns)
 
-    def _repr_html_(self) -> str | None:
+    def _repr_html_(self) -> str:
         own = list(self.columns) == SUMMARY_COLUMNS
-        return block(table_html(self)) if own else super()._repr_html_()
+        return block(table_html(self)) if own else self.to_html()
 
 
 def parameter_table(posterior: xr.Dataset, max_series: int) -> ParameterTable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -51,7 +51,7 @@ def table_html(values: pd.DataFrame) -> str:
     return table(["", *[HEADINGS.get(str(n), str(n).replace("_", " ")) for n in values]], rows)
 
 
-def _cells(name: str, column: pd.Series, spreads: object) -> list[str]:
+def _cells(name: str, column: pd.Series, spreads: Any) -> list[str]:
     if name in DECIMALS:
         return [with_decimals(value, DECIMALS[name]) for value in column]
     if name == "mcse":

@@ -9,7 +9,7 @@ The function gets the rows of the sites that are in its process, by site, each a
 these columns, as they stand in the file. It returns a `Problem` of these sites:
 
     def build(rows, prior_std=1.0):
-        shards = {site: {"x": table["age"], "y": table["readmitted"]} for site, table in rows.items()}
+        shards = {site: {"x": one["age"], "y": one["readmitted"]} for site, one in rows.items()}
         return starlings.Problem(log_likelihood, log_prior, {"beta": ()}, shards)
 
 At real sites, and in MPI jobs, every process has other rows, and calls it with its own. All have to
@@ -78,7 +78,7 @@ def code_section(section: Section) -> CodeSection:
     is_file = found.file.endswith(".py") and found.file[:-3].isidentifier()
     if not (is_file and found.file.isascii() and found.function.isidentifier()):
         raise section.error(
-            '`build` must be a Python file beside the study and a function in it, such as '
+            "`build` must be a Python file beside the study and a function in it, such as "
             f'"mymodel.py:build", got {found.build!r}.'
         )
     if not found.columns or len(set(found.columns)) < len(found.columns):

@@ -1,4 +1,4 @@
-"""Rows of sites in a folder of Parquet files or in a database, of which only what is needed is read.
+"""Rows of sites in a folder of Parquet files or in a database; only what is needed is read.
 
 A column names the site of each row. Which sites there are, and how many rows each has, is found
 from that column alone; then the needed columns of the needed sites are read, and nothing else.
@@ -125,7 +125,9 @@ class ParquetFolder(GroupedRows):
 
     def _labels(self) -> pd.DataFrame:
         table = self._dataset.to_table(columns=[self.column])
-        return as_table(table.group_by(self.column, use_threads=False).aggregate([([], "count_all")]))
+        return as_table(
+            table.group_by(self.column, use_threads=False).aggregate([([], "count_all")])
+        )
 
     def _table(self, columns: Sequence[str], labels: Sequence[Any]) -> Any:
         compute = import_extra("pyarrow.compute", f"reading {self.path}", extra="parquet")
@@ -149,7 +151,9 @@ class Database(GroupedRows):
 
     def _labels(self) -> pd.DataFrame:
         label = _quoted(self.column)
-        return self._run(f"{label} AS label, count(*) AS rows", f"GROUP BY {label} ORDER BY {label}")
+        return self._run(
+            f"{label} AS label, count(*) AS rows", f"GROUP BY {label} ORDER BY {label}"
+        )
 
     def _table(self, columns: Sequence[str], labels: Sequence[Any]) -> Any:
         marks = ", ".join("?" for _ in labels)

@@ -182,11 +182,11 @@ class Study:
         if isinstance(self.model, CodeSection):
             problem = self._coded(self.model, sites)
             return self._coordinated(problem, has_all_rows=sites is None)
-        columns = [*self.model.covariates, self.model.outcome]
+        columns = [*self._named.covariates, self._named.outcome]
         source, rows = self.source, self._rows(columns, sites)
         scale = self._standardisation(rows, share)
-        X = pd.concat(rows.values())[self.model.covariates]
-        y = pd.concat(rows.values())[self.model.outcome]
+        X = pd.concat(rows.values())[self._named.covariates]
+        y = pd.concat(rows.values())[self._named.outcome]
         numbers = np.repeat(np.arange(len(rows)), [len(frame) for frame in rows.values()])
         try:
             X = X if scale is None else scale.of(X)
@@ -197,6 +197,12 @@ class Study:
             site = list(rows)[numbers[error.row]]
             place = source.place(site, int(y.index[error.row]))
             raise ValueError(f"{error.text} in {place}.") from None
+
+    @property
+    def _named(self) -> ModelSection:
+        """The section [model] of a regression on named columns."""
+        assert isinstance(self.model, ModelSection)
+        return self.model
 
     def _coded(self, model: CodeSection, sites: Sequence[str] | None) -> Problem:
         """The problem that a Python file makes of the rows."""
@@ -218,12 +224,12 @@ class Study:
         self, rows: Mapping[str, pd.DataFrame], share: Callable[[Moments], Moments]
     ) -> Standardisation | None:
         """The means and standard deviations of the covariates; None if they stay as they are."""
-        covariates = self.model.covariates
-        if not (self.model.standardise and covariates):
+        covariates = self._named.covariates
+        if not (self._named.standardise and covariates):
             return None
         local = {site: moments(frame[covariates]) for site, frame in rows.items()}
         scale = standardisation(covariates, share(local), self.source.path)
-        return scale if self.model.intercept else scale.without_centring()
+        return scale if self._named.intercept else scale.without_centring()
 
     def _regression(
         self, X: pd.DataFrame, y: pd.Series, sites: np.ndarray, has_all_rows: bool
@@ -231,8 +237,8 @@ class Study:
         with warnings.catch_warnings():
             if not has_all_rows:  # a column that is constant here may vary at other sites
                 warnings.simplefilter("ignore", ConstantColumnWarning)
-            settings = {"intercept": self.model.intercept, **self.model.options}
-            return MODELS[self.model.kind](X, y, sites, **settings)
+            settings = {"intercept": self._named.intercept, **self._named.options}
+            return MODELS[self._named.kind](X, y, sites, **settings)
 
     def _described(self, problem: Problem, scale: Standardisation | None) -> Problem:
         """The problem with what its results record: its origin, and the units of `beta`."""
@@ -240,7 +246,7 @@ class Study:
         problem = problem.with_description(study=self.path.name, **sections)
         if scale is None:
             return problem
-        problem = problem.with_report(scale.report(self.model.intercept))
+        problem = problem.with_report(scale.report(self._named.intercept))
         return problem.with_description(standardised=scale.record())
 
     def _coordinated(self, problem: Problem, has_all_rows: bool) -> Problem:
