@@ -19,6 +19,8 @@ MOST_NAMED = 30
 """Agents above which the picture has no names; a name is shown when the pointer is on its agent."""
 SIZE, MARGIN = 300, 45
 """Width and height of the picture, and the room for names around the agents, in pixels."""
+NUDGE = 0.1
+"""How far agents that the coarse layout puts on one place are moved apart, of its half width."""
 LETTERS = 14
 """Letters of a name in the picture; of a longer one the rest is left out."""
 
@@ -45,8 +47,11 @@ def _picture(network: Network) -> str:
 
 def _positions(graph: nx.Graph) -> np.ndarray:
     """The place of every node in the picture, (node, 2)."""
-    is_small = len(graph) <= MOST_NAMED and graph.number_of_edges() > 0
-    found = nx.kamada_kawai_layout(graph) if is_small else nx.circular_layout(graph)
+    found = nx.circular_layout(graph)
+    if len(graph) <= MOST_NAMED and graph.number_of_edges() > 0:
+        coarse = nx.spectral_layout(graph) if len(graph) > 2 else found  # unfolds a grid
+        start = {node: coarse[node] + NUDGE * found[node] for node in graph.nodes}
+        found = nx.kamada_kawai_layout(graph, pos=start)
     points = np.array([found[node] for node in graph.nodes], float)
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
     return SIZE / 2 + (SIZE / 2 - MARGIN) * points / max(np.abs(points).max(), 1e-9)

@@ -22,8 +22,8 @@ def problem_html(problem: ProblemFields) -> str:
     return block(
         heading(title),
         paragraph(_about(problem.description)),
-        _shortened(["parameter", "shape", "values"], parameters),
-        _shortened(["site", "rows"], sites),
+        _shortened(["parameter", "shape", "values"], parameters, right=False),
+        _shortened(["site", "rows"], sites, right=True),
     )
 
 
@@ -44,7 +44,7 @@ def _values(block: Parameter) -> str:
     return block.constraint.replace("_", " ") if block.transform is None else "constrained"
 
 
-def _shortened(headings: list[str], rows: list[list[str]]) -> str:
+def _shortened(headings: list[str], rows: list[list[str]], right: bool) -> str:
     more = len(rows) - MOST_LINES
     last = [[f"and {more:,} more", *[""] * (len(headings) - 1)]] if more > 0 else []
-    return table(headings, [*rows[:MOST_LINES], *last])
+    return table(headings, [*rows[:MOST_LINES], *last], right)

@@ -6,11 +6,11 @@ backgrounds; nothing is fetched, and no style applies outside its element.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-CELL = "padding:.15em .7em;text-align:{};border:0;background:none;color:inherit"
+CELL = "padding:.15em .5em;text-align:{};border:0;background:none;color:inherit"
 """The style of a cell of a table."""
 RULE = "border-bottom:1px solid;border-color:inherit"
 """A line below the heading of a table."""
@@ -29,11 +29,6 @@ def heading(text: Any) -> str:
 def paragraph(text: Any) -> str:
     """A text, whose lines stay lines."""
     return f'<div style="white-space:pre-line;margin:.4em 0">{escape(str(text))}</div>'
-
-
-def facts(pairs: Mapping[str, Any]) -> str:
-    """Names and what they are."""
-    return table(["", ""], [[name, value] for name, value in pairs.items()], right=False)
 
 
 def table(headings: Sequence[Any], rows: Iterable[Sequence[Any]], right: bool = True) -> str:
