@@ -11,6 +11,7 @@ import xarray as xr
 
 from starlings.diagnostics.draws import all_entries, by_site, entry_blocks, thinning_step
 from starlings.diagnostics.statistics import diagnostics_table
+from starlings.results.result_html import table_html
 from starlings.results.text_table import (
     Column,
     text_table,
@@ -18,6 +19,7 @@ from starlings.results.text_table import (
     with_meaningful_digits,
     with_two_digits,
 )
+from starlings.system.html import block
 
 SUMMARY_QUANTILES = {"5%": 0.05, "25%": 0.25, "50%": 0.5, "75%": 0.75, "95%": 0.95}
 """The probabilities of the quantiles in the table, by the name of their column."""
@@ -54,6 +56,10 @@ class ParameterTable(pd.DataFrame):
         if list(self.columns) != SUMMARY_COLUMNS:
             return super().__repr__()
         return table_as_text(self, shutil.get_terminal_size().columns)
+
+    def _repr_html_(self) -> str:
+        own = list(self.columns) == SUMMARY_COLUMNS
+        return block(table_html(self)) if own else self.to_html()
 
 
 def parameter_table(posterior: xr.Dataset, max_series: int) -> ParameterTable:

@@ -24,6 +24,7 @@ from starlings.results.evidence import Evidence, recorded_log_evidence
 from starlings.results.groups import GROUPS, as_attribute
 from starlings.results.netcdf import file_bytes, open_tree, reading
 from starlings.results.parameter_table import MAX_SERIES, parameter_table
+from starlings.results.result_html import result_html
 from starlings.system.extras import import_extra
 from starlings.system.files import atomic_write, check_replaceable, reserve_space
 from starlings.system.locks import locked
@@ -151,6 +152,9 @@ class Result:
         ended += "".join(f"; {line[0].lower()}{line[1:]}" for line in about_in_words(self.attrs))
         names = list(self.posterior.data_vars)
         return f"Result({self.attrs.get('sampler')}; {sizes}; {names}{ended})"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
 
 def as_arviz(tree: xr.DataTree, subject: str) -> Any:

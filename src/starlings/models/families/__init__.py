@@ -72,16 +72,6 @@ def settings_of(name: str) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(FAMILIES[ALIASES.get(name, name)]))
 
 
-def settings_of(name: str) -> tuple[str, ...]:
-    """The names of the settings of a family.
-
-    >>> settings_of("student_t")
-    ('degrees_of_freedom',)
-    """
-    check_choice([*FAMILIES, *ALIASES], family=name)
-    return tuple(field.name for field in dataclasses.fields(FAMILIES[ALIASES.get(name, name)]))
-
-
 def _check_settings(name: str, settings: dict[str, Any], known: Any) -> None:
     """Refuse settings that a family does not have."""
     for setting in settings:
