@@ -9,6 +9,8 @@ import xarray as xr
 
 GROUPS = ("posterior", "sample_stats")
 """The names of the two groups of a result."""
+MAX_CHECKED_BYTES = 2**30
+"""Bytes of draws above which diagnostics use a subset of the agents."""
 Groups = dict[str, xr.Dataset]
 """The datasets of a result by the name of their group."""
 

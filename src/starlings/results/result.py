@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,17 @@ import xarray as xr
 from starlings.diagnostics.checking import check, recorded_evidence
 from starlings.diagnostics.verdict import Check
 from starlings.results.about import about_in_words
-from starlings.results.answers.ratios import summary_table
+from starlings.results.answers.answers import Answers
 from starlings.results.disclosed import disclosed
 from starlings.results.evidence import Evidence, recorded_log_evidence
-from starlings.results.groups import GROUPS, as_attribute
+from starlings.results.groups import GROUPS, MAX_CHECKED_BYTES, as_attribute
 from starlings.results.netcdf import file_bytes, open_tree, reading
-from starlings.results.parameter_table import ParameterTable
 from starlings.system.extras import import_extra
 from starlings.system.files import atomic_write, check_replaceable, reserve_space
 from starlings.system.locks import locked
 
-MAX_CHECKED_BYTES = 2**30
-"""Bytes of draws above which diagnostics use a subset of the agents."""
 
-
-class Result:
+class Result(Answers):
     """The draws of every agent, and the record of how they were made."""
 
     def __init__(self, tree: xr.DataTree) -> None:
@@ -82,56 +78,6 @@ class Result:
         for group in GROUPS:
             self.tree[group].attrs[name] = as_attribute(value)
 
-    def summary(
-        self,
-        exp: bool = False,
-        prob: float = 0.9,
-        parameters: str | Sequence[str] | None = None,
-    ) -> ParameterTable:
-        """Summarise every parameter in one row for each of its entries, such as `beta[age]`.
-
-        Columns, pooled over chains, draws and agents: `mean`, `sd`, and the quantiles `5%`, `50%`
-        and `95%`. Columns for the worst agent: `mcse`, the Monte Carlo standard error of its mean;
-        `rhat`, which is nested R-hat where the run has recorded superchains; and `ess_bulk` and
-        `ess_tail`, effective sample sizes. `mean_range` is the largest difference between the means
-        of two agents, in sd.
-
-        Printed, it is the table of `starlings show`; its numbers are not rounded. `to_csv` and
-        `to_json` of the table write them with all digits, `to_latex` and `to_markdown` as printed.
-
-        Draws beyond 1 GiB are summarised by a subset of the agents. With more than 2000 pairs of an
-        agent and an entry, the worst agent is looked for among those whose half-chains differ most.
-
-        Args:
-            exp: summarise exp(coefficient) instead, from the exponentiated draws: odds ratios of a
-                logistic regression, rate ratios of counts, hazard ratios. That of the intercept is
-                the odds, or rate, where all covariates are 0.
-            prob: the probability of the central interval, whose ends are the columns; with 0.95
-                they are `2.5%` and `97.5%`.
-            parameters: names of parameters, such as "beta", or of entries, such as "beta[age]"; by
-                default all, or with `exp` the coefficients of the regression.
-        """
-        few = self.subset_of_agents(MAX_CHECKED_BYTES)
-        return summary_table(few.posterior, self.attrs, exp, prob, parameters)
-
-    def to_csv(self, path: str | Path | None = None, **which: Any) -> str | None:
-        """Write `summary(**which)` as CSV with all digits, or return it as text."""
-        return self.summary(**which).to_csv(path)
-
-    def to_json(self, path: str | Path | None = None, **which: Any) -> str:
-        """Return `summary(**which)` as JSON, a list with an object for each row; write it, too."""
-        return self.summary(**which).to_json(path)
-
-    def to_latex(
-        self, path: str | Path | None = None, caption: str = "", label: str = "", **which: Any
-    ) -> str:
-        """Return `summary(**which)` as a LaTeX table with the rules of booktabs; write it, too."""
-        return self.summary(**which).to_latex(path, caption, label)
-
-    def to_markdown(self, path: str | Path | None = None, **which: Any) -> str:
-        """Return `summary(**which)` as a Markdown table; write it, too."""
-        return self.summary(**which).to_markdown(path)
-
     def check(self, reference: Mapping[str, Any] | None = None) -> Check:
         """Check whether the chains converged, the agents agree, and the law is right.
 
@@ -156,6 +102,10 @@ class Result:
             for name in GROUPS
         }
         return Result(xr.DataTree.from_dict(few))
+
+    def _few(self) -> xr.Dataset:
+        """The draws, of a subset of the agents if they exceed `MAX_CHECKED_BYTES`."""
+        return self.subset_of_agents(MAX_CHECKED_BYTES).posterior
 
     def to_arviz(self) -> Any:
         """Return what the installed ArviZ takes: InferenceData for 0.x, the DataTree for 1.x."""

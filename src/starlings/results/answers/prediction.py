@@ -1,0 +1,122 @@
+"""Predictions for new rows, from the draws of a regression.
+
+For draw s of the parameters and a row x,
+
+    eta_s = x'beta_s + offset + r'u_s                                                       (1)
+    kind "mean"       E(y | eta_s)                                                          (2)
+    kind "outcome"    y_s ~ p(y | eta_s), one outcome for each draw                         (3)
+
+The spread of (2) over the draws says how well the expected outcome is known; that of (3) also has
+the scatter of single outcomes. With effects of sites, u_s are those of a site that is named, or of
+a new one: u_s ~ N(0, covariance_s) by the law of the sites in draw s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from starlings.errors import check_choice
+from starlings.results.answers.intervals import interval_levels, moments_and_interval
+from starlings.results.answers.model import (
+    COEFFICIENTS,
+    RegressionModel,
+    Rows,
+    as_table,
+    regression_of,
+)
+from starlings.results.tables import ROW_HEADING, AnswerTable
+
+MAX_DRAWS = 4000
+"""Draws that predictions are made from, over all chains and sites: others are left out evenly."""
+BLOCK_NUMBERS = 2**22
+"""Numbers of a block of predictions, (draw, row), that are in memory at once."""
+KINDS = ("mean", "outcome")
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """The draws of a regression, and how rows become expected outcomes or outcomes."""
+
+    model: RegressionModel
+    draws: Mapping[str, np.ndarray]
+    """Draws of every parameter by name, (draw, ...)."""
+
+    @classmethod
+    def of(
+        cls,
+        attrs: Mapping[str, Any],
+        posterior: xr.Dataset,
+        site: str | None = None,
+        draws: int | None = None,
+    ) -> Predictor:
+        """That of a result.
+
+        Args:
+            attrs: the attributes of the result.
+            posterior: its draws.
+            site: the site whose own effects count; None for a new one.
+            draws: how many draws to use; None for at most `MAX_DRAWS`.
+        """
+        model = regression_of(attrs, posterior)
+        return cls(model, model.own_parameters(chosen_draws(posterior, draws)))
+
+    def expected(self, rows: Rows) -> np.ndarray:
+        """The expected outcome of every row, eq. (2), (draw, row)."""
+        return self.model.family.mean(self.draws, self._eta(rows), rows.columns)
+
+    def outcomes(self, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+        """One outcome of every row for every draw, eq. (3), (draw, row)."""
+        return self.model.family.draw(rng, self.draws, self._eta(rows), rows.columns)
+
+    def blocks(self, rows: Rows) -> Iterator[Rows]:
+        """The rows, some at a time."""
+        size = max(1, BLOCK_NUMBERS // len(self.draws[COEFFICIENTS]))
+        for first in range(0, len(rows.x), size):
+            yield rows.part(slice(first, first + size))
+
+    def _eta(self, rows: Rows) -> np.ndarray:
+        return self.draws[COEFFICIENTS] @ rows.x.T + rows.columns.get("offset", 0.0)  # (1)
+
+
+def predicted(
+    attrs: Mapping[str, Any],
+    posterior: xr.Dataset,
+    new_rows: Any,
+    kind: str = "mean",
+    prob: float = 0.9,
+    site: str | None = None,
+    draws: int | None = None,
+    seed: int = 0,
+) -> AnswerTable:
+    """Return the table of `Result.predict`, which explains the arguments."""
+    check_choice(KINDS, kind=kind)
+    interval_levels(prob)  # refuses what is no probability
+    table = as_table(new_rows, "new_rows")
+    predictor, rng = Predictor.of(attrs, posterior, site, draws), np.random.default_rng(seed)
+    rows = predictor.model.rows(table)
+    parts = [
+        moments_and_interval(
+            predictor.expected(some) if kind == "mean" else predictor.outcomes(some, rng), prob
+        )
+        for some in predictor.blocks(rows)
+    ]
+    found = AnswerTable(pd.concat(parts).set_axis(table.index))
+    found.attrs[ROW_HEADING] = "row"
+    return found
+
+
+def chosen_draws(posterior: xr.Dataset, draws: int | None) -> dict[str, np.ndarray]:
+    """Return draws of every parameter by name, (draw, ...), evenly from all chains and agents."""
+    sizes = [posterior.sizes[dim] for dim in ("chain", "draw", "agent")]
+    total = int(np.prod(sizes))
+    if draws is not None and not (isinstance(draws, int) and draws >= 1):
+        raise ValueError(f"`draws` must be a whole number of at least 1, got {draws!r}.")
+    count = min(total, MAX_DRAWS if draws is None else draws)
+    places = np.unravel_index(np.arange(count) * total // count, sizes)
+    return {str(name): values.values[places] for name, values in posterior.items()}
