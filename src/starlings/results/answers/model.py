@@ -5,6 +5,7 @@ Everything is in the attributes of the result, so that nobody needs a row of the
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -25,13 +26,15 @@ COEFFICIENTS = "beta"
 """The name of the coefficients of a regression."""
 INTERCEPT = "intercept"
 """The label of the column of ones of the regressions of `starlings.models`."""
-PLAIN_FAMILIES = {
+OLD_NAMES = {
     "Bernoulli": "logistic",
     "Poisson": "poisson",
     "Normal": "gaussian",
     "StudentT": "student_t",
 }
-"""Families by the outcome of the regressions of `starlings.models`."""
+"""Families by what results of the regressions of `starlings.models` call their outcome."""
+ROW_COLUMNS = ("offset", "trials")
+"""What a family reads of a new row beside `x`."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,20 @@ class FormulaModel(RegressionModel):
 
         return family_of(self.record["family"], **self.record.get("family_settings", {}))
 
+    @property
+    def levels(self) -> Mapping[str, Sequence[str]]:
+        """The levels of every categorical column of the formula."""
+        return self.encoding.levels
+
+    @property
+    def variables(self) -> list[str]:
+        """The columns of the formula."""
+        return list(self.encoding.kinds)
+
+    def rows(self, table: pd.DataFrame) -> Rows:
+        """The columns of the formula, with the levels and knots of the study."""
+        return Rows(self.encoding.design(table), {})
+
 
 @dataclass(frozen=True)
 class PlainModel(RegressionModel):
@@ -110,13 +127,7 @@ class PlainModel(RegressionModel):
     @cached_property
     def family(self) -> Family:
         """The distribution of the outcomes."""
-        from starlings.models.families import family_of  # it imports JAX
-
-        name = PLAIN_FAMILIES[self.record["outcome"]]
-        return family_of(name, **self._settings(name))
-
-    def _settings(self, name: str) -> dict[str, Any]:
-        return {}
+        return plain_family(self.record)
 
     @property
     def levels(self) -> Mapping[str, Sequence[str]]:
@@ -133,7 +144,11 @@ class PlainModel(RegressionModel):
         check_columns(table, self.variables)
         ones = pd.Series(1.0, table.index)
         parts = [ones if name == INTERCEPT else table[name] for name in self.labels]
-        return Rows(np.column_stack([np.asarray(part, float) for part in parts]), {})
+        own = [name for name in ROW_COLUMNS if name in table.columns]
+        check_columns(table, own)
+        columns = {"trials": np.ones(len(table))}  # of a binomial outcome: its probability
+        columns |= {name: table[name].to_numpy(float) for name in own}
+        return Rows(np.column_stack([np.asarray(part, float) for part in parts]), columns)
 
 
 def regression_of(attrs: Mapping[str, Any], posterior: xr.Dataset) -> RegressionModel:
@@ -141,13 +156,33 @@ def regression_of(attrs: Mapping[str, Any], posterior: xr.Dataset) -> Regression
     record = json.loads(attrs.get("model", "{}"))
     if "regression" in record:
         return FormulaModel(record["regression"])
-    if record.get("outcome") in PLAIN_FAMILIES and COEFFICIENTS in posterior:
+    if record.get("kind") == "regression" and COEFFICIENTS in posterior:
         labels = posterior[COEFFICIENTS][posterior[COEFFICIENTS].dims[3]].values
         return PlainModel(record, tuple(map(str, labels)))
     raise ValueError(
         "this result is not of a regression of starlings, and does not say how a row becomes a "
         "prediction. Take `starlings.regression`, or compute predictions from `result.posterior`."
     )
+
+
+def plain_family(record: Mapping[str, Any]) -> Family:
+    """The family of a regression without a formula, from what its result says of the model."""
+    from starlings.models.families import FAMILIES, family_of  # it imports JAX
+
+    name = OLD_NAMES.get(record["outcome"], record["outcome"])
+    settings = [field.name for field in dataclasses.fields(FAMILIES[name])]
+    return family_of(name, **{key: record[key] for key in settings if key in record})
+
+
+def family_in(attrs: Mapping[str, Any]) -> Family | None:
+    """The family of the regression of a result; None if it is of another model."""
+    from starlings.models.families import family_of  # it imports JAX
+
+    record = json.loads(attrs.get("model", "{}"))
+    if "regression" in record:
+        own = record["regression"]
+        return family_of(own["family"], **own.get("family_settings", {}))
+    return plain_family(record) if record.get("kind") == "regression" else None
 
 
 def as_table(rows: Any, name: str) -> pd.DataFrame:

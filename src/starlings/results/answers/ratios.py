@@ -13,7 +13,6 @@ range of means are those of b; the Monte Carlo standard error is that of (1).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ import xarray as xr
 from starlings.diagnostics.draws import all_entries
 from starlings.errors import nearest
 from starlings.results.answers.intervals import interval_levels
+from starlings.results.answers.model import COEFFICIENTS, family_in
 from starlings.results.parameter_table import (
     MAX_SERIES,
     ParameterTable,
@@ -31,21 +31,11 @@ from starlings.results.parameter_table import (
     pooled_table,
 )
 
-COEFFICIENTS = "beta"
-"""The name of the coefficients of a regression."""
-RATIOS = {"Bernoulli": "odds ratio", "Poisson": "rate ratio"}
-"""What exp(coefficient) is, by the outcome of the regressions of `starlings.models`."""
-
 
 def ratio_name(attrs: Mapping[str, Any]) -> str | None:
     """Return what exp(coefficient) is, such as "odds ratio"; None if it is nothing with a name."""
-    model = json.loads(attrs.get("model", "{}"))
-    if "regression" in model:
-        from starlings.models.families import family_of  # it imports JAX
-
-        own = model["regression"]
-        return family_of(own["family"], **own.get("family_settings", {})).ratio
-    return RATIOS.get(model.get("outcome", ""))
+    family = family_in(attrs)
+    return None if family is None else family.ratio
 
 
 def summary_table(

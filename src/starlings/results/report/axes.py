@@ -51,7 +51,9 @@ class Axis:
             return [value for value in _linear_ticks(low, high) if value > 0]
         if len(inside) > MOST_TICKS:
             inside = [10.0**d for d in decades if low <= 10.0**d <= high]
-        return inside[:: -(-len(inside) // MOST_TICKS)] if 1.0 not in inside else _through_one(inside)
+        return (
+            inside[:: -(-len(inside) // MOST_TICKS)] if 1.0 not in inside else _through_one(inside)
+        )
 
 
 def _through_one(values: list[float]) -> list[float]:

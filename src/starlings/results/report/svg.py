@@ -190,4 +190,6 @@ def calibration(title: str, points: Sequence[Mapping[str, float]]) -> Markup:
         parts.append(marker(x, at(point["observed"], True), "observed"))
     content = element("title", title) + joined(parts)
     box_text = f"0 0 {size} {size}"
-    return element("svg", content, viewBox=box_text, class_="calibration", role="img", aria_label=title)
+    return element(
+        "svg", content, viewBox=box_text, class_="calibration", role="img", aria_label=title
+    )
