@@ -22,7 +22,15 @@ from starlings.results.about import about_in_words
 from starlings.results.answers.answers import Answers
 from starlings.results.disclosed import disclosed
 from starlings.results.evidence import Evidence, recorded_log_evidence
-from starlings.results.groups import GROUPS, MAX_CHECKED_BYTES, as_attribute
+from starlings.results.groups import (
+    GROUPS,
+    MAX_CHECKED_BYTES,
+    TABLES,
+    as_attribute,
+    as_dataset,
+    as_table,
+    check_table_names,
+)
 from starlings.results.netcdf import file_bytes, open_tree, reading
 from starlings.system.extras import import_extra
 from starlings.system.files import atomic_write, check_replaceable, reserve_space
@@ -92,6 +100,23 @@ class Result(Answers):
         found = check(self.posterior, reference=reference, **recorded_evidence(self.attrs))
         return dataclasses.replace(found, interrupted=self.interrupted)
 
+    def with_tables(self, **tables: pd.DataFrame) -> Result:
+        """This result with tables beside the draws, for `report`; `save` writes them, too.
+
+        Args:
+            tables: by name: `alone`, what `starlings.alone` returned, and `predictive_check` and
+                `calibration`, the `table` and the `calibration` of `starlings.predictive_check`.
+        """
+        check_table_names(tables)
+        groups = {name: self.tree[name].to_dataset() for name in self.tree.children}
+        groups |= {name: as_dataset(table) for name, table in tables.items()}
+        return Result(xr.DataTree.from_dict(groups))
+
+    def table(self, name: str) -> pd.DataFrame | None:
+        """A table that `with_tables` has put beside the draws; None if there is none."""
+        check_table_names([name])
+        return as_table(self.tree[name].to_dataset()) if name in self.tree.children else None
+
     def subset_of_agents(self, max_bytes: int) -> Result:
         """Return this result, or one with every n-th agent if the draws exceed `max_bytes`."""
         step = -(-self.posterior.nbytes // max_bytes)
@@ -149,7 +174,7 @@ def as_arviz(tree: xr.DataTree, subject: str) -> Any:
         arviz = import_extra("arviz", subject, extra="arviz")
     if int(arviz.__version__.split(".")[0]) >= 1:
         return tree
-    groups = {name: group.to_dataset() for name, group in tree.children.items()}
+    groups = {n: group.to_dataset() for n, group in tree.children.items() if n not in TABLES}
     return arviz.InferenceData(**groups)
 
 

@@ -105,14 +105,31 @@ class FormulaModel(RegressionModel):
         """The levels of every categorical column of the formula."""
         return self.encoding.levels
 
-    @property
-    def variables(self) -> list[str]:
-        """The columns of the formula."""
-        return list(self.encoding.kinds)
+    @cached_property
+    def variables(self) -> list[str]:  # type: ignore[override]
+        """The columns of the formula and of its random part."""
+        from starlings.formulas.parsing import Terms
+
+        parts = [Terms(text) for text in (self.encoding.formula, self.encoding.random) if text]
+        names = [n for part in parts for each in part.factors.values() for n in each.columns]
+        return list(dict.fromkeys(names))
+
+    def scale_of(self, variable: str) -> float:
+        """The standard deviation of a column over the rows of all sites, if it is one of X."""
+        known = dict(zip(self.encoding.labels, self.encoding.scales, strict=False))
+        return known.get(variable, 0.0) or 1.0
 
     def rows(self, table: pd.DataFrame) -> Rows:
         """The columns of the formula, with the levels and knots of the study."""
-        return Rows(self.encoding.design(table), {})
+        encoding = self.encoding
+        columns = {"trials": np.ones(len(table))}  # of a binomial outcome: its probability
+        for name, column in (("offset", encoding.offset), ("trials", encoding.trials)):
+            if column is not None and (name == "offset" or column in table.columns):
+                check_columns(table, [column])
+                columns[name] = table[column].to_numpy(float)
+        if encoding.random is not None:
+            columns["r"] = encoding.random_design(table)
+        return Rows(encoding.design(table), columns)
 
 
 @dataclass(frozen=True)

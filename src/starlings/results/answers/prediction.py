@@ -14,7 +14,7 @@ a new one: u_s ~ N(0, covariance_s) by the law of the sites in draw s.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,14 +74,43 @@ class Predictor:
         """One outcome of every row for every draw, eq. (3), (draw, row)."""
         return self.model.family.draw(rng, self.draws, self._eta(rows), rows.columns)
 
+    @property
+    def num_draws(self) -> int:
+        """How many draws there are."""
+        return len(self.draws[COEFFICIENTS])
+
+    def part(self, some: slice) -> Predictor:
+        """The same with some of the draws."""
+        return replace(self, draws={name: values[some] for name, values in self.draws.items()})
+
+    def simulated(self, rows: Mapping[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """The columns of a site's rows that are random, simulated for every draw, (draw, row).
+
+        Args:
+            rows: the columns of the site, as a problem has them.
+            rng: the source of the random numbers.
+        """
+        return self.model.family.simulated(rng, self.draws, self._eta(_of_site(rows)), rows)
+
+    def expected_at(self, rows: Mapping[str, Any]) -> np.ndarray:
+        """The expected outcome of each of a site's rows, on average over the draws, (row,)."""
+        blocks = self.blocks(_of_site(rows))
+        return np.concatenate([self.expected(some).mean(axis=0) for some in blocks])
+
     def blocks(self, rows: Rows) -> Iterator[Rows]:
         """The rows, some at a time."""
-        size = max(1, BLOCK_NUMBERS // len(self.draws[COEFFICIENTS]))
+        size = max(1, BLOCK_NUMBERS // self.num_draws)
         for first in range(0, len(rows.x), size):
             yield rows.part(slice(first, first + size))
 
     def _eta(self, rows: Rows) -> np.ndarray:
         return self.draws[COEFFICIENTS] @ rows.x.T + rows.columns.get("offset", 0.0)  # (1)
+
+
+def _of_site(rows: Mapping[str, Any]) -> Rows:
+    """The rows of a site, as a problem has them."""
+    columns = {name: np.asarray(column, float) for name, column in rows.items() if name != "x"}
+    return Rows(np.asarray(rows["x"], float), columns)
 
 
 def predicted(
