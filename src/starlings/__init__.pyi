@@ -26,11 +26,13 @@ from starlings.diagnostics.extrapolation import estimate_at_zero as estimate_at_
 from starlings.errors import CandidateError as CandidateError
 from starlings.errors import CheckpointError as CheckpointError
 from starlings.errors import CheckpointWarning as CheckpointWarning
+from starlings.errors import CollinearColumnsWarning as CollinearColumnsWarning
 from starlings.errors import ConstantColumnWarning as ConstantColumnWarning
 from starlings.errors import ContractError as ContractError
 from starlings.errors import DisconnectedNetworkWarning as DisconnectedNetworkWarning
 from starlings.errors import DivergenceError as DivergenceError
 from starlings.errors import FixedPointError as FixedPointError
+from starlings.errors import FormulaError as FormulaError
 from starlings.errors import InterruptedWarning as InterruptedWarning
 from starlings.errors import LossyLinksError as LossyLinksError
 from starlings.errors import MaskError as MaskError
@@ -47,6 +49,8 @@ from starlings.errors import SubposteriorError as SubposteriorError
 from starlings.errors import TuningError as TuningError
 from starlings.errors import UnfinishedNeighbourWarning as UnfinishedNeighbourWarning
 from starlings.errors import UnreadableFileError as UnreadableFileError
+from starlings.formulas import Encoding as Encoding
+from starlings.models.formula_regression import regression as regression
 from starlings.network import Inbox as Inbox
 from starlings.network import Network as Network
 from starlings.network.communicator import Communicator as Communicator

@@ -97,6 +97,14 @@ class CheckpointWarning(UserWarning):
     """A checkpoint is damaged, and the run goes on from an older one."""
 
 
+class FormulaError(ValueError):
+    """A formula that cannot be read, or rows that do not fit it."""
+
+
+class CollinearColumnsWarning(UserWarning):
+    """Columns of a regression add up to another one: only the prior tells their coefficients."""
+
+
 class ConstantColumnWarning(UserWarning):
     """A column is constant, like the intercept."""
 

@@ -1,0 +1,208 @@
+"""The agreement of sites on the encoding of a formula, by sums over all of them.
+
+    1. the kinds of columns, and their missing entries                       one sum
+    2. levels (see `levels`), and what functions remember (`transforms`)     as the longest needs
+    3. means of the columns of X and of the outcome, and their products      two sums
+
+No row, and no number of a single site, is needed anywhere but at the site: `Sums.total` may be a
+sum within a process, or a masked sum over a network. All sites find the same encoding.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from starlings.errors import FormulaError
+from starlings.formulas.encoding import CATEGORY, NUMBER, Encoding
+from starlings.formulas.expressions import Call
+from starlings.formulas.levels import agreed_levels
+from starlings.formulas.moments import agreed_moments
+from starlings.formulas.request import Request
+from starlings.formulas.rows import SiteRows
+from starlings.formulas.sums import Agreement, Parts, Sums
+from starlings.formulas.tables import (
+    CATEGORIES,
+    DATES,
+    KINDS,
+    NUMBERS,
+    TEXT,
+    entries_of,
+)
+from starlings.formulas.transforms import agreed_state
+
+COUNTS = "numbers of rows, and of entries of each kind"
+"""What is sent first, in the account of what leaves a site."""
+MOST_LEVELS = 1_000
+"""Levels of one column, at most."""
+
+
+def agree(
+    request: Request, sites: Sequence[SiteRows], sums: Sums
+) -> tuple[Encoding, list[SiteRows]]:
+    """The encoding that all sites agree on, and the rows of the local sites that are used.
+
+    Args:
+        request: the formula, and what the user says about it.
+        sites: the rows of each local site.
+        sums: what makes the sums over all sites.
+    """
+    encoding = sums.together([_agreed_kinds(request, sites)])[0]
+    request.check_missing(encoding, {rows.site: rows for rows in sites})
+    used = [rows.complete(request.columns) for rows in sites]
+    encoding = _with_levels_and_states(request, encoding, used, sums)
+    encoding = _labelled(encoding, used[0])
+    matrices = [_matrix(encoding, rows) for rows in used]
+    return sums.together([agreed_moments(encoding, matrices)])[0], used
+
+
+def _agreed_kinds(request: Request, sites: Sequence[SiteRows]) -> Agreement:
+    """An encoding with the kinds of all columns, and the numbers of rows and missing entries."""
+    columns = request.columns
+    total = yield Parts(COUNTS, np.array([rows.counts(columns) for rows in sites]))
+    found = np.round(total).astype(int)
+    missing, counts = {}, found[2:].reshape(len(columns), -1)
+    for name, each in zip(columns, counts, strict=True):
+        missing[name] = int(each[0])
+    kinds = {
+        name: _kind(name, each[1:].tolist(), request)
+        for name, each in zip(columns, counts, strict=True)
+    }
+    return request.encoding(
+        kinds=kinds,
+        rows=int(found[1]),
+        dropped=int(found[0] - found[1]),
+        missing=missing,
+    )
+
+
+def _kind(name: str, counts: Sequence[int], request: Request) -> str:
+    """The kind of a column, from its entries of each kind at all sites."""
+    if sum(counts) == 0:
+        raise FormulaError(f"column {name!r} has no entry at any site: leave it out.")
+    if name in request.levels or name in request.categories:
+        return CATEGORY
+    if counts[NUMBERS] == sum(counts):
+        return NUMBER
+    if counts[DATES]:
+        raise FormulaError(
+            f"column {name!r} has {counts[DATES]:,} dates or times, which are no numbers: convert "
+            "them to numbers with a unit, such as days since a date."
+        )
+    if counts[TEXT] + counts[CATEGORIES] == sum(counts) and name in _whole(request):
+        return CATEGORY
+    seen = ", ".join(f"{n:,} {kind}" for kind, n in zip(KINDS, counts, strict=True) if n)
+    raise FormulaError(
+        f"column {name!r} has {seen} at all sites together. Convert all of them to numbers, or "
+        f"write C({_quoted(name)}) if they are names of categories."
+    )
+
+
+def _whole(request: Request) -> set[str]:
+    """The columns that are factors as they are, or the outcome, and can be categories."""
+    every = [*request.formula.expressions, request.formula.outcome.value]
+    return {each.columns[0] for each in every if each.is_column}
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f"`{name}`"
+
+
+def _with_levels_and_states(
+    request: Request, encoding: Encoding, used: Sequence[SiteRows], sums: Sums
+) -> Encoding:
+    """The encoding with the levels of categories, and what functions remember."""
+    categories = [name for name, kind in encoding.kinds.items() if kind == CATEGORY]
+    open_ = [name for name in categories if name not in request.levels]
+    labels = [_labels(request, rows, open_) for rows in used]
+    waves = request.calls or [[]]
+    asked: list[Agreement] = [agreed_levels(open_, labels)] if open_ else []
+    levels: Mapping[str, tuple[str, ...]] = {}
+    states: dict[str, Any] = {}
+    bare = dataclasses.replace(encoding, levels=dict.fromkeys(categories, ()))
+    for number, calls in enumerate(waves):
+        known = dataclasses.replace(bare, transforms=states)
+        started = [agreed_state(call, _arguments(request, known, call, used)) for call in calls]
+        found = sums.together([*asked, *started])
+        if number == 0 and asked:
+            levels, asked, found = found[0], [], found[1:]
+        states = states | dict(zip((call.key for call in calls), found, strict=True))
+    ordered = {name: _ordered(request, name, levels) for name in categories}
+    return dataclasses.replace(encoding, levels=ordered, transforms=states)
+
+
+def _labels(request: Request, rows: SiteRows, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The labels of a site, by column; too few rows with one of them break a guard rail."""
+    found = {}
+    for name in columns:
+        labels, counts = np.unique(
+            entries_of(rows.table[name]).labels.astype(str), return_counts=True
+        )
+        if counts.min() < request.fewest_in_level:
+            raise FormulaError(
+                f"guard rail fewest_rows_in_category: at site {rows.site!r} the column {name!r} "
+                f"has the level {labels[counts.argmin()]!r} in {counts.min()} rows, and "
+                f"{request.fewest_in_level} are needed before its name may leave the site. Merge "
+                "rare levels, or have the study declare `levels`."
+            )
+        found[name] = labels.tolist()
+    return found
+
+
+def _arguments(
+    request: Request, encoding: Encoding, call: Call, used: Sequence[SiteRows]
+) -> list[np.ndarray]:
+    """The value of the argument of a call at each local site."""
+    owner = next(
+        expression
+        for expression in request.formula.expressions
+        if any(each.key == call.key for each in expression.calls)
+    )
+    values = []
+    for rows in used:
+        with rows.named():
+            values.append(encoding.numbers_of(owner.part(call.argument), rows.table))
+    return values
+
+
+def _ordered(request: Request, name: str, found: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The levels of a column, with the reference level first."""
+    levels = request.levels.get(name) or found[name]
+    if len(levels) > MOST_LEVELS:
+        raise FormulaError(
+            f"column {name!r} has {len(levels):,} levels, and {MOST_LEVELS:,} are allowed: is it "
+            "the name of a row? Merge levels."
+        )
+    if len(levels) < 2:
+        raise FormulaError(
+            f"column {name!r} has one level only, {list(levels)}, at all sites: leave it out of "
+            "the formula, or declare its other `levels`."
+        )
+    reference = request.reference.get(name)
+    if reference is None:
+        return levels
+    if reference not in levels:
+        raise FormulaError(
+            f"`reference` of {name!r} must be one of {list(levels)}, got {reference!r}."
+        )
+    return (reference, *(level for level in levels if level != reference))
+
+
+def _labelled(encoding: Encoding, rows: SiteRows) -> Encoding:
+    """The encoding with the names of its columns, which any rows show."""
+    with rows.named():
+        first = rows.table.iloc[:1]
+        labels = encoding.labelled(encoding.formula, first)[1]
+        random = () if encoding.random is None else encoding.labelled(encoding.random, first)[1]
+    return dataclasses.replace(encoding, labels=labels, random_labels=random)
+
+
+def _matrix(encoding: Encoding, rows: SiteRows) -> np.ndarray:
+    """The columns of X, the outcome and the offset of a site, (row, column)."""
+    with rows.named():
+        x, y = encoding.design(rows.table), encoding.outcomes(rows.table)
+        offset = encoding.further(rows.table).get("offset", np.zeros_like(y))
+    return np.column_stack([x, y, offset])

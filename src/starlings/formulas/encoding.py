@@ -1,0 +1,241 @@
+"""The encoding of a formula: everything that makes the same columns of any rows, without any row.
+
+Levels, reference levels, knots, means and whatever else was agreed by the sites is in it. It can be
+kept as JSON, and is in every result of a regression:
+
+    encoding = Encoding.from_json(json.loads(result.attrs["model"])["regression"]["encoding"])
+    X = encoding.design(new_rows)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from starlings.errors import FormulaError
+from starlings.formulas.design import check_labels, design_of
+from starlings.formulas.expressions import Call, Expression
+from starlings.formulas.parsing import Terms
+from starlings.formulas.tables import (
+    KINDS,
+    NUMBERS,
+    WRITTEN,
+    as_table,
+    check_columns,
+    entries_of,
+)
+from starlings.formulas.transforms import applied
+from starlings.problem.columns import RowError
+
+NUMBER, CATEGORY = "number", "category"
+"""The kinds of columns."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How rows become numbers, the same at all sites."""
+
+    formula: str
+    """The right side of the formula."""
+    outcome: str
+    """The expression of the outcome: a column, or arithmetic of columns."""
+    random: str | None = None
+    """What varies from site to site, such as "1 + age"; None if nothing does."""
+    offset: str | None = None
+    weights: str | None = None
+    trials: str | None = None
+    event: str | None = None
+    """The columns of these names; None where there is none."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """By column of the table: "number" or "category"."""
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By column of categories: its levels; the first one is the reference."""
+    transforms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By call, such as "bs(stay, df=4)": what it remembers of the rows."""
+    labels: tuple[str, ...] = ()
+    """The names of the columns of X, and of the entries of `beta`."""
+    random_labels: tuple[str, ...] = ()
+    """The names of the columns of the random part."""
+    means: tuple[float, ...] = ()
+    scales: tuple[float, ...] = ()
+    """Mean and standard deviation of each column of X over the rows of all sites."""
+    outcome_mean: float = 0.0
+    outcome_scale: float = 0.0
+    """The same of the outcome."""
+    offset_mean: float = 0.0
+    """The mean of the offsets, in units of the predictor; 0 without any."""
+    rows: int = 0
+    """The rows of all sites that are used."""
+    dropped: int = 0
+    """The rows of all sites that are not, because of a missing entry."""
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """The missing entries of all sites, by column."""
+
+    def as_json(self) -> dict[str, Any]:
+        """This encoding in types that JSON has."""
+        found = asdict(self)
+        found["levels"] = {name: list(levels) for name, levels in self.levels.items()}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Encoding:
+        """The encoding that `as_json` has described."""
+        known = {each.name for each in fields(cls)}
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in found.items()
+            if name in known
+        }
+        values["levels"] = {name: tuple(levels) for name, levels in found["levels"].items()}
+        return cls(**values)
+
+    def design(self, table: Any) -> np.ndarray:
+        """The columns of X of the rows of a table, (row, column); their names are `labels`."""
+        return self._matrix(self.formula, table, self.labels)
+
+    def random_design(self, table: Any) -> np.ndarray:
+        """The columns of the random part, (row, column); their names are `random_labels`."""
+        return self._matrix(self.random or "0", table, self.random_labels)
+
+    def columns(self, table: Any) -> dict[str, np.ndarray]:
+        """The columns of a shard: x and y, and offset, weight, trials, event and r if used."""
+        found = as_table(table)
+        return {"x": self.design(found), "y": self.outcomes(found), **self.further(found)}
+
+    def outcomes(self, table: Any) -> np.ndarray:
+        """The outcome in each row; a category is the place of its level, from 0."""
+        expression = Expression.of(self.outcome)
+        columns = self._read(as_table(table), expression.columns)
+        if expression.is_column and expression.columns[0] in self.levels:
+            return np.asarray(columns[expression.columns[0]].codes, float)
+        return self._numbers(expression, columns)
+
+    def further(self, table: Any) -> dict[str, np.ndarray]:
+        """The columns of a shard besides x and y, where they are used; without an outcome."""
+        names = {"offset": self.offset, "weight": self.weights}
+        names |= {"trials": self.trials, "event": self.event}
+        named = {name: column for name, column in names.items() if column is not None}
+        columns = self._read(as_table(table), list(named.values()))
+        found = {name: np.asarray(columns[column], float) for name, column in named.items()}
+        return found if self.random is None else {**found, "r": self.random_design(table)}
+
+    def _matrix(self, text: str, table: Any, labels: tuple[str, ...]) -> np.ndarray:
+        matrix, found = self.labelled(text, table)
+        check_labels(found, labels)
+        return matrix
+
+    def labelled(self, text: str, table: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+        """The columns of a right side, and their names."""
+        terms, rows = _terms(text), as_table(table)
+        needed = [name for each in terms.factors.values() for name in each.columns]
+        columns = self._read(rows, list(dict.fromkeys(needed)))
+        values = {name: self._factor(each, columns) for name, each in terms.factors.items()}
+        return design_of(terms, values, len(rows))
+
+    def _factor(self, expression: Expression, columns: Mapping[str, Any]) -> Any:
+        """The value of a factor, as `design_of` takes it."""
+        category = expression.category
+        if category is not None:
+            return columns[category.column], category
+        if expression.is_column and expression.columns[0] in self.levels:
+            return columns[expression.columns[0]], None
+        return self._numbers(expression, columns)
+
+    def _numbers(self, expression: Expression, columns: Mapping[str, Any]) -> Any:
+        """The value of an expression of numbers; it has to be finite."""
+        for name in expression.columns:
+            if name in self.levels:
+                raise FormulaError(
+                    f"`{expression.text}` computes with {name!r}, which is a column of categories."
+                )
+        value = expression.value(columns, self.apply)
+        for each in value.values() if isinstance(value, dict) else [value]:
+            wrong = ~np.isfinite(each)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise RowError(f"`{expression.text}` is {np.asarray(each)[row]}", row)
+        return value
+
+    def numbers_of(self, expression: Expression, table: pd.DataFrame) -> np.ndarray:
+        """The value of an expression in each row of a table, (row,)."""
+        value = self._numbers(expression, self._read(table, expression.columns))
+        return np.broadcast_to(value, (len(table),))
+
+    def apply(self, call: Call, value: np.ndarray) -> Any:
+        """The value of a call with a memory."""
+        return applied(call, self.transforms[call.key], value)
+
+    def _read(self, table: pd.DataFrame, columns: list[str]) -> dict[str, Any]:
+        """Columns as numbers, or as categories with the levels of this encoding."""
+        check_columns(table, columns)
+        return {name: self.read(table[name], name) for name in columns}
+
+    def read(self, column: Any, name: str) -> Any:
+        """One column as numbers, or as categories; what does not fit is an error."""
+        entries = entries_of(column)
+        missing = entries.kinds < 0
+        if missing.any():
+            raise RowError(f"column {name!r} has a missing entry", int(np.argmax(missing)))
+        if name not in self.levels:
+            wrong = (entries.kinds != NUMBERS) & (entries.kinds != WRITTEN)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                kind = KINDS[entries.kinds[row]]
+                raise RowError(f"column {name!r} must have numbers, and has {kind}", row)
+            infinite = np.isinf(entries.numbers)
+            if infinite.any():
+                raise RowError(f"column {name!r} is infinite", int(np.argmax(infinite)))
+            written = entries.kinds == WRITTEN
+            return np.where(written, _as_numbers(entries.labels, written), entries.numbers)
+        found = pd.Categorical(entries.labels, categories=list(self.levels[name]))
+        if (unknown := found.codes < 0).any():
+            names = sorted(set(entries.labels[unknown].tolist()))
+            raise FormulaError(
+                f"column {name!r} has {_listed(names)}, and its levels are "
+                f"{_listed(self.levels[name])}: correct these entries, or declare them too, in "
+                "`levels`."
+            )
+        return found
+
+    def __str__(self) -> str:
+        """A few lines that say what was agreed."""
+        lines = [
+            f"{self.outcome} ~ {self.formula}",
+            f"{self.rows:,} rows, {self.dropped:,} more dropped; {len(self.labels)} columns: "
+            f"{_listed(self.labels)}",
+        ]
+        for name, levels in self.levels.items():
+            lines.append(f"{name}: {len(levels)} levels, {_listed(levels)}; the first: reference")
+        for call, state in self.transforms.items():
+            lines.append(f"{call}: " + ", ".join(f"{k} {_short(v)}" for k, v in state.items()))
+        gaps = {name: count for name, count in self.missing.items() if count}
+        lines.append(
+            "missing entries: " + (", ".join(f"{k} {v:,}" for k, v in gaps.items()) or "none")
+        )
+        return "\n".join(lines)
+
+
+@functools.lru_cache(maxsize=64)
+def _terms(text: str) -> Terms:
+    return Terms(text)
+
+
+def _as_numbers(labels: np.ndarray, written: np.ndarray) -> np.ndarray:
+    """Entries that are numbers written as text; 0 for the others."""
+    return np.array([float(e) if w else 0.0 for e, w in zip(labels, written, strict=True)])
+
+
+def _listed(names: Any, most: int = 10) -> str:
+    more = len(names) - most
+    return ", ".join(map(str, list(names)[:most])) + (f" and {more} more" if more > 0 else "")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_short, value))}]"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,124 @@
+"""Means and standard deviations of the columns of X and of the outcome, and which are redundant.
+
+Of columns z = (x - m) / u, where m is the mean of x and u the mean of |x| over all sites, the sites
+add up the products z'z. Their diagonal has the standard deviations; and a column of which nothing
+is left when the columns before it are projected out, up to `TOLERANCE`, is a sum of these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning
+from starlings.formulas.encoding import Encoding
+from starlings.formulas.knots import MOMENTS
+from starlings.formulas.sums import Agreement, Parts
+
+TOLERANCE = 1e-9
+"""What has to be left of a column's square, relative to it."""
+MOST_PRODUCTS = 400
+"""Columns up to which all products are added up; of more, only squares."""
+INTERCEPT = "Intercept"
+MOST_NAMED = 8
+
+
+def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreement:
+    """The encoding with its means and scales.
+
+    Args:
+        encoding: all but these.
+        matrices: for each local site the columns of X, the outcome and the offset (0 without one),
+            (row, column).
+    """
+    sums = [np.concatenate([[len(m)], m.sum(axis=0), np.abs(m).sum(axis=0)]) for m in matrices]
+    total = yield Parts(MOMENTS, np.array(sums))
+    rows, (sizes, units) = total[0], np.split(total[1:] / total[0], 2)
+    units = np.where(units > 0, units, 1.0)
+    centred = [(m - sizes) / units for m in matrices]
+    width = len(sizes)
+    has_all = width <= MOST_PRODUCTS
+    places = np.triu_indices(width) if has_all else np.diag_indices(width)
+    parts = [(z.T @ z)[places] if has_all else (z**2).sum(axis=0) for z in centred]
+    products = np.zeros((width, width))
+    products[places] = yield Parts(MOMENTS, np.array(parts))
+    products = np.triu(products) + np.triu(products, 1).T
+    scales = units * np.sqrt(np.maximum(0.0, products.diagonal() / rows))
+    scales = np.where(scales <= 1e-12 * np.abs(sizes), 0.0, scales)
+    found = dataclasses.replace(
+        encoding,
+        means=tuple(sizes[:-2].tolist()),
+        scales=tuple(scales[:-2].tolist()),
+        outcome_mean=float(sizes[-2]),
+        outcome_scale=float(scales[-2]),
+        offset_mean=float(sizes[-1]),
+    )
+    _warn_of_constants(found)
+    if has_all:
+        means = sizes / units
+        _warn_of_sums(found, products[:-2, :-2], rows * np.outer(means, means)[:-2, :-2])
+    return found
+
+
+def _warn_of_constants(encoding: Encoding) -> None:
+    """Say which columns are the same in all rows."""
+    labels, has_intercept = encoding.labels, INTERCEPT in encoding.labels
+    means, scales = np.array(encoding.means), np.array(encoding.scales)
+    is_zero = (scales == 0) & (means == 0)
+    empty = [label for label, zero in zip(labels, is_zero, strict=True) if zero]
+    if empty:
+        warnings.warn(
+            f"no row of any site has anything in {_listed(empty)}: only the prior says what such a "
+            "coefficient is. Merge rare levels, or leave the term out.",
+            ConstantColumnWarning,
+            stacklevel=2,
+        )
+    same = [
+        label
+        for label, scale, zero in zip(labels, scales, is_zero, strict=True)
+        if has_intercept and scale == 0 and not zero and label != INTERCEPT
+    ]
+    if same:
+        warnings.warn(
+            f"{_listed(same)} is the same in all rows of all sites, like the intercept: only the "
+            "prior tells them apart. Leave it out of the formula.",
+            ConstantColumnWarning,
+            stacklevel=2,
+        )
+
+
+def _warn_of_sums(encoding: Encoding, centred: np.ndarray, means: np.ndarray) -> None:
+    """Say which columns are sums of others."""
+    has_intercept = INTERCEPT in encoding.labels
+    products = centred if has_intercept else centred + means
+    kept: list[int] = []
+    found: dict[str, list[str]] = {}
+    for j, label in enumerate(encoding.labels):
+        if label == INTERCEPT or (encoding.scales[j] == 0 and (has_intercept or means[j, j] == 0)):
+            continue
+        among = products[np.ix_(kept, kept)]
+        shares = np.linalg.solve(among, products[kept, j]) if kept else np.zeros(0)
+        left = products[j, j] - shares @ products[kept, j]
+        if left > TOLERANCE * products[j, j]:
+            kept.append(j)
+            continue
+        sizes = np.abs(shares) * np.sqrt(among.diagonal() / products[j, j])
+        found[label] = [encoding.labels[k] for k, s in zip(kept, sizes, strict=True) if s > 1e-5]
+    if found:
+        shown = [f"{label} of {_listed(parts)}" for label, parts in found.items()]
+        also = " (and of the intercept)" if has_intercept else ""
+        warnings.warn(
+            f"columns are sums of others{also}: {_listed(shown)}; only the prior tells their "
+            "coefficients apart. Leave such a column out of the formula (or write "
+            'constraints="center" in a spline cr).',
+            CollinearColumnsWarning,
+            stacklevel=2,
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
