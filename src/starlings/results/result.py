@@ -132,6 +132,23 @@ class Result(Answers):
         """The draws, of a subset of the agents if they exceed `MAX_CHECKED_BYTES`."""
         return self.subset_of_agents(MAX_CHECKED_BYTES).posterior
 
+    def report(self, path: str | Path, title: str | None = None, overwrite: bool = False) -> Path:
+        """Write one HTML page about this result for people who have never heard of Markov chains.
+
+        The page has the question, the answer as a forest plot with numbers, whether it can be
+        relied on, what left each site and how it was run. Everything is in the one file, which
+        fetches nothing and runs no script. What each site would find alone, and how the model
+        describes its data, is there if `with_tables` has put it into the result.
+
+        Args:
+            path: the file to write, such as "report.html".
+            title: the title; by default the outcome and the number of sites.
+            overwrite: as in `save`.
+        """
+        from starlings.results.report.page import write_report  # it imports Jinja2
+
+        return write_report(self, path, title, overwrite)
+
     def to_arviz(self) -> Any:
         """Return what the installed ArviZ takes: InferenceData for 0.x, the DataTree for 1.x."""
         return as_arviz(self.tree, "`Result.to_arviz`")

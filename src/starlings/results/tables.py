@@ -51,7 +51,8 @@ class AnswerTable(pd.DataFrame):
         if "mean" not in self.columns:
             return super().__repr__()
         width = shutil.get_terminal_size().columns
-        return text_table(self._row_names(), self._cells(self._printed(width)), width, self._rows)
+        text = text_table(self._row_names(), self._cells(self._printed(width)), width, self._rows)
+        return text.lstrip("\n")  # headings may have one line only
 
     def to_csv(self, path_or_buf: Any = None, **options: Any) -> Any:
         """Write all digits as CSV, or return them as text; options are those of pandas."""

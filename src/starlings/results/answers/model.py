@@ -54,7 +54,10 @@ class Rows:
 class RegressionModel(ABC):
     """How a table of new rows becomes numbers, and what is said of its outcomes."""
 
-    family: Family
+    @property
+    @abstractmethod
+    def family(self) -> Family:
+        """The distribution of the outcomes."""
 
     @abstractmethod
     def rows(self, table: pd.DataFrame) -> Rows:
@@ -106,7 +109,7 @@ class FormulaModel(RegressionModel):
         return self.encoding.levels
 
     @cached_property
-    def variables(self) -> list[str]:  # type: ignore[override]
+    def variables(self) -> list[str]:
         """The columns of the formula and of its random part."""
         from starlings.formulas.parsing import Terms
 

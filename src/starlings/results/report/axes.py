@@ -11,6 +11,8 @@ LOG_STEPS = (1.0, 2.0, 5.0)
 """Round numbers of a decade, at which a logarithmic axis has ticks."""
 MOST_TICKS = 7
 """Ticks of an axis, at most."""
+EDGE = 0.03
+"""Part of the axis at each end without ticks, whose labels would not fit."""
 
 
 @dataclass(frozen=True)
@@ -37,29 +39,24 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places between 0 and 1, and the labels there."""
+        """Places between 0 and 1, and the labels there, which do not overlap."""
         values = self._log_ticks() if self.is_log else _linear_ticks(self.low, self.high)
-        return [(self.place(math.log(v) if self.is_log else v), f"{v:g}") for v in values]
+        placed = [(self.place(math.log(v) if self.is_log else v), f"{v:,.7g}") for v in values]
+        inside = [(place, label) for place, label in placed if EDGE < place < 1 - EDGE]
+        return inside[:: max(1, -(-len(inside) // MOST_TICKS))]
 
     def _log_ticks(self) -> list[float]:
-        """Round numbers of a logarithmic axis; linear ones, if it is shorter than a decade."""
+        """Round numbers of a logarithmic axis, 1 among them; linear ones, if it is short."""
         low, high = math.exp(max(self.low, -700)), math.exp(min(self.high, 700))
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        found = [s * 10.0**d for d in decades for s in LOG_STEPS]
-        inside = [value for value in found if low <= value <= high]
+        inside = [s * 10.0**d for d in decades for s in LOG_STEPS if low <= s * 10.0**d <= high]
         if len(inside) < 3:
             return [value for value in _linear_ticks(low, high) if value > 0]
-        if len(inside) > MOST_TICKS:
-            inside = [10.0**d for d in decades if low <= 10.0**d <= high]
-        return (
-            inside[:: -(-len(inside) // MOST_TICKS)] if 1.0 not in inside else _through_one(inside)
-        )
-
-
-def _through_one(values: list[float]) -> list[float]:
-    """Few of the values, with 1, where nothing changes, among them."""
-    step = -(-len(values) // MOST_TICKS)
-    return values[values.index(1.0) % step :: step]
+        if len(inside) <= MOST_TICKS:
+            return inside
+        powers = [10.0**d for d in decades if low <= 10.0**d <= high]
+        step = -(-len(powers) // MOST_TICKS)
+        return powers[powers.index(1.0) % step :: step] if 1.0 in powers else powers[::step]
 
 
 def _linear_ticks(low: float, high: float) -> list[float]:

@@ -76,14 +76,24 @@ def dots(axis: Axis, values: Sequence[float], reference: float | None = None) ->
     return _lane(parts)
 
 
+def check_lane(axis: Axis, expected: tuple[float, float], observed: float) -> Markup:
+    """What was observed, on the range that the model expects."""
+    parts = [_bar(axis, *expected, "expected")]
+    return _lane([*parts, marker(_x(axis, observed), LANE_HEIGHT / 2, "observed")])
+
+
+def captioned(caption: str, picture: Markup) -> Markup:
+    """A picture with a line of text below it."""
+    return element("figure", picture + element("figcaption", caption))
+
+
 def axis_lane(axis: Axis) -> Markup:
     """The ticks of an axis, with their labels."""
     parts = [element("line", x1=0, x2=LANE_WIDTH, y1=20, y2=20, class_="axis")]
     for place, label in axis.ticks():
         x = place * LANE_WIDTH
-        anchor = "start" if x < 10 else "end" if x > LANE_WIDTH - 10 else "middle"
         parts.append(element("line", x1=x, x2=x, y1=15, y2=20, class_="axis"))
-        parts.append(element("text", label, x=x, y=12, text_anchor=anchor, class_="tick"))
+        parts.append(element("text", label, x=x, y=12, text_anchor="middle", class_="tick"))
     return _lane(parts, 22)
 
 
@@ -127,20 +137,20 @@ def graph(names: Sequence[str], edges: Sequence[Sequence[str]]) -> Markup:
     angles = {n: 2 * math.pi * k / len(names) - math.pi / 2 for k, n in enumerate(names)}
     has_names = len(names) <= MOST_LABELLED
     is_few = len(names) <= 12
-    height = GRAPH_SIZE * (0.62 if is_few else 1.0)
-    radius = height / 2 - (40 if is_few else 150 if has_names else 20)
-    middle = (GRAPH_SIZE / 2, height / 2)
+    radius = 130 if is_few else GRAPH_SIZE / 2 - (150 if has_names else 20)
+    margin = 40 if is_few else GRAPH_SIZE / 2 - radius
     at = {
-        name: (middle[0] + radius * math.cos(a), middle[1] + radius * math.sin(a))
+        name: (GRAPH_SIZE / 2 + radius * math.cos(a), radius * math.sin(a))
         for name, a in angles.items()
     }
+    top, bottom = (end(y for _, y in at.values()) for end in (min, max))
     parts = [_edge(at[a], at[b]) for a, b in edges if a in at and b in at]
     for name, (x, y) in at.items():
         parts.append(element("circle", cx=x, cy=y, r=8 if is_few else 5, class_="node"))
         if has_names:
             parts.append(_name(name, x, y, angles[name], is_few))
     title = f"The network: {len(names)} sites, {len(edges)} links between them"
-    box = f"0 0 {GRAPH_SIZE} {height:g}"
+    box = f"0 {top - margin:g} {GRAPH_SIZE} {bottom - top + 2 * margin:g}"
     content = element("title", title) + joined(parts)
     return element("svg", content, viewBox=box, class_="graph", role="img", aria_label=title)
 
@@ -168,7 +178,7 @@ def _name(name: str, x: float, y: float, angle: float, is_few: bool) -> Markup:
 
 def calibration(title: str, points: Sequence[Mapping[str, float]]) -> Markup:
     """Observed shares against expected ones, with the range that is expected of chance."""
-    size, margin = 220, 34
+    size, margin = 240, 46
     axis = Axis(0.0, 1.0)
 
     def at(value: float, is_y: bool = False) -> float:
@@ -189,7 +199,5 @@ def calibration(title: str, points: Sequence[Mapping[str, float]]) -> Markup:
         parts.append(element("line", x1=x, x2=x, y1=low, y2=high, class_="bar expected"))
         parts.append(marker(x, at(point["observed"], True), "observed"))
     content = element("title", title) + joined(parts)
-    box_text = f"0 0 {size} {size}"
-    return element(
-        "svg", content, viewBox=box_text, class_="calibration", role="img", aria_label=title
-    )
+    how = {"viewBox": f"0 0 {size} {size}", "role": "img", "aria_label": title}
+    return element("svg", content, class_="calibration", **how)
