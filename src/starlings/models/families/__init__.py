@@ -33,7 +33,10 @@ FAMILIES: dict[str, type[Family]] = {
 ALIASES = {"bernoulli": "logistic", "normal": "gaussian", "linear": "gaussian"}
 """Other names of some families."""
 
-__all__ = ["ALIASES", "FAMILIES", "Family", "family_of"]
+EXAMPLES = {"cuts": "times that divide the baseline hazard into steps, such as [30, 90, 365]"}
+"""Settings that a family cannot do without, and what they are."""
+
+__all__ = ["ALIASES", "FAMILIES", "Family", "family_of", "settings_of"]
 
 
 def family_of(name: str | Family, **settings: Any) -> Family:
@@ -49,14 +52,24 @@ def family_of(name: str | Family, **settings: Any) -> Family:
     if isinstance(name, Family):
         _check_settings(name.name, settings, ())
         return name
-    check_choice([*FAMILIES, *ALIASES], family=name)
+    _check_settings(name, settings, settings_of(name))
     kind = FAMILIES[ALIASES.get(name, name)]
-    fields = dataclasses.fields(kind)
-    _check_settings(name, settings, [field.name for field in fields])
-    for field in fields:
+    for field in dataclasses.fields(kind):
         if field.default is dataclasses.MISSING and field.name not in settings:
-            raise ValueError(f"the family {name!r} needs the setting `{field.name}`; give it.")
+            raise ValueError(
+                f"the family {name!r} needs the setting `{field.name}`, {EXAMPLES[field.name]}."
+            )
     return kind(**settings)
+
+
+def settings_of(name: str) -> tuple[str, ...]:
+    """The names of the settings of a family.
+
+    >>> settings_of("gaussian")
+    ('noise_std',)
+    """
+    check_choice([*FAMILIES, *ALIASES], family=name)
+    return tuple(field.name for field in dataclasses.fields(FAMILIES[ALIASES.get(name, name)]))
 
 
 def _check_settings(name: str, settings: dict[str, Any], known: Any) -> None:

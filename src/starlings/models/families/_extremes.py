@@ -12,7 +12,11 @@ Differences of log-gamma functions of large numbers lose all their digits. With 
     log Gamma(k) = (k - 1/2) log k - k + log(2 pi) / 2 + c(k)                                (2)
     c(k) = 1/(12 k) - 1/(360 k^3) + 1/(1260 k^5) - 1/(1680 k^7) + 1/(1188 k^9) - ...
 
-the large terms cancel on paper.
+the large terms cancel on paper. Small numbers are shifted up by n = `FROM_SERIES` first,
+
+    Gamma(k) = Gamma(k + n) / (k (k + 1) ... (k + n - 1))                                    (3)
+
+so that there is one formula for all k, with simple derivatives.
 """
 
 from __future__ import annotations
@@ -22,9 +26,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
 
-FROM_SERIES = 10.0
+FROM_SERIES = 10
 """Smallest k for eq. (2), without unit: what is left out is then below 2e-14."""
 SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 """The coefficients of c(k) in eq. (2)."""
@@ -58,16 +61,24 @@ def series(k: jax.Array) -> jax.Array:
 
 def log_gamma_remainder(k: jax.Array) -> jax.Array:
     """k log k - k - log Gamma(k), for positive k."""
-    large = jnp.maximum(k, FROM_SERIES)
+    is_small, below = k < FROM_SERIES, jnp.minimum(k, FROM_SERIES)
+    large = jnp.where(is_small, below + FROM_SERIES, k)
     by_series = 0.5 * jnp.log(large) - 0.5 * np.log(2 * np.pi) - series(large)  # (2)
-    small = jnp.minimum(k, FROM_SERIES)
-    return jnp.where(k < FROM_SERIES, small * jnp.log(small) - small - gammaln(small), by_series)
+    shift = jnp.sum(jnp.log(_shifted(below) / large[..., None]), -1) + FROM_SERIES  # (3)
+    shift += below * jnp.log(below / large)
+    return by_series + jnp.where(is_small, shift, 0.0)
 
 
 def log_rising(k: jax.Array, y: jax.Array) -> jax.Array:
     """log Gamma(k + y) - log Gamma(k) - y log k, for positive k and y of at least 0."""
-    large = jnp.maximum(k, FROM_SERIES)
+    is_small, below = k < FROM_SERIES, jnp.minimum(k, FROM_SERIES)
+    large = jnp.where(is_small, below + FROM_SERIES, k)
     by_series = (large + y - 0.5) * jnp.log1p(y / large) - y + series(large + y) - series(large)
-    small = jnp.minimum(k, FROM_SERIES)
-    directly = gammaln(small + y) - gammaln(small) - y * jnp.log(small)
-    return jnp.where(k < FROM_SERIES, directly, by_series)
+    factors = jnp.log1p(y[..., None] / _shifted(below))
+    shift = y * jnp.log(large / below) - jnp.sum(factors, -1)  # (3)
+    return by_series + jnp.where(is_small, shift, 0.0)
+
+
+def _shifted(k: jax.Array) -> jax.Array:
+    """k, k + 1, ..., k + n - 1 of eq. (3), along a last axis."""
+    return k[..., None] + jnp.arange(FROM_SERIES, dtype=k.dtype)

@@ -33,8 +33,7 @@ class Logistic(PredictorFamily):
     ratio = "odds ratio"
 
     def _check(self, columns: Mapping[str, np.ndarray], called: Mapping[str, str]) -> None:
-        remedy = "code the two outcomes as 0 and 1"
-        check_zero_or_one(columns["y"], called["y"], remedy)
+        check_zero_or_one(columns["y"], called["y"])
 
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:
         """y eta - log(1 + exp(eta)) and its two derivatives by eta."""
@@ -68,7 +67,7 @@ class Binomial(PredictorFamily):
         y, trials = columns["y"], columns["trials"]
         check_counts(y, called["y"])
         check_counts(trials, called["trials"])
-        within = f"at least as many as the successes in `{called['y']}`; are the columns swapped?"
+        within = f"at least the successes in `{called['y']}`; are the columns swapped?"
         check_rows(trials, trials >= y, called["trials"], within)
 
     def of_predictor(self, eta: jax.Array, row: dict[str, Any]) -> tuple[Any, Any, Any]:

@@ -50,13 +50,13 @@ def check_rows(values: np.ndarray, valid: np.ndarray, name: str, wanted: str) ->
         values: one for each row.
         valid: whether each is as it has to be.
         name: what messages call the values.
-        wanted: what they must be, in words; after a semicolon, what can be done.
+        wanted: what they must be, in words; after a semicolon, why or what can be done.
     """
     if not np.all(valid):
         row = int(np.argmin(valid))
         must, _, remedy = wanted.partition("; ")
-        found = f"`{name}` must be {must}, got {values[row]:g}"
-        raise RowError(f"{found} ({remedy})" if remedy else found, row)
+        whole = f"{must} ({remedy})" if remedy else must
+        raise RowError(f"`{name}` must be {whole}, got {values[row]:g}", row)
 
 
 def check_counts(values: np.ndarray, name: str) -> None:
@@ -65,15 +65,15 @@ def check_counts(values: np.ndarray, name: str) -> None:
     check_rows(values, valid, name, "a count (0, 1, 2, ...)")
 
 
-def check_zero_or_one(values: np.ndarray, name: str, meaning: str) -> None:
+def check_zero_or_one(values: np.ndarray, name: str, meaning: str = "") -> None:
     """Refuse values that are not 0 or 1.
 
     Args:
         values: one for each row.
         name: what messages call the values.
-        meaning: what 0 and 1 stand for, or what can be done.
+        meaning: what 0 and 1 stand for, if that is not plain.
     """
-    check_rows(values, np.isin(values, (0, 1)), name, f"0 or 1; {meaning}")
+    check_rows(values, np.isin(values, (0, 1)), name, f"0 or 1; {meaning}" if meaning else "0 or 1")
 
 
 def check_times(columns: Mapping[str, np.ndarray], called: Mapping[str, str]) -> None:

@@ -112,7 +112,7 @@ def drawn_counts(rng: np.random.Generator, log_mean: np.ndarray) -> np.ndarray:
     """Poisson counts with these logarithms of their means."""
     if log_mean.max() > LARGEST_LOG_MEAN:
         raise ValueError(
-            f"a mean of exp({log_mean.max():.0f}) is too large for a count of 64 bits; take a "
-            "narrower prior (a smaller `prior_std`), or scale the covariates."
+            f"a Poisson mean of exp({log_mean.max():.0f}) is too large for a count of 64 bits; "
+            "take a narrower prior (a smaller `prior_std`), or scale the covariates."
         )
     return rng.poisson(np.exp(log_mean)).astype(float)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from starlings.models.families.checks import check_columns
 from starlings.problem.likelihood import LinearPredictorModel, linear_predictor, weighted
 from starlings.problem.parameters import Parameter
 
-Columns = Mapping[str, Any]
+Columns = dict[str, Any]
 """Arrays by the name of a column, with one entry per row; or the entries of one row."""
 OF_ROWS = ("y", "weight", "trials", "event")
 """The columns that a density can ask for, beside the predictor."""
@@ -57,6 +57,10 @@ class Family(ABC):
     def settings(self) -> dict[str, Any]:
         """What was chosen for the family, in values that JSON has."""
         return dataclasses.asdict(self)
+
+    def with_levels(self, levels: Sequence[str]) -> Family:
+        """This family for outcomes with these levels; itself, if outcomes are no levels."""
+        return self
 
     def parameters(self) -> dict[str, Parameter]:
         """The parameters beside `beta`."""
@@ -102,17 +106,18 @@ class Family(ABC):
         """The log-likelihood of a row at a predictor that may have more terms than eq. (1)."""
         return weighted(self.log_density(p, eta, row), row)  # (2)
 
-    def __call__(self, p: Mapping[str, Any], row: Columns) -> jax.Array:
+    def __call__(self, p: dict[str, Any], row: Columns) -> jax.Array:
         """The log-likelihood of one row."""
-        return self.at_predictor(p, linear_predictor(row["x"], p["beta"], dict(row)), row)  # (1)
+        return self.at_predictor(p, linear_predictor(row["x"], p["beta"], row), row)  # (1)
 
-    def log_likelihood(self, p: Mapping[str, Any], row: Columns) -> jax.Array:
+    def log_likelihood(self, p: dict[str, Any], row: Columns) -> jax.Array:
         """The log-likelihood of one row; `Problem` takes the family itself."""
         return self(p, row)
 
     def mean(self, p: Mapping[str, Any], eta: Any, columns: Columns) -> np.ndarray:
-        """The expected outcome of every row."""
-        return self._mean(self._beside_rows(p), np.asarray(eta, float), columns)
+        """The expected outcome of every row; infinite if it is too large for a number."""
+        with np.errstate(over="ignore"):
+            return self._mean(self._beside_rows(p), np.asarray(eta, float), columns)
 
     @abstractmethod
     def _mean(self, p: Mapping[str, Any], eta: np.ndarray, columns: Columns) -> np.ndarray:
@@ -122,7 +127,8 @@ class Family(ABC):
         self, rng: np.random.Generator, p: Mapping[str, Any], eta: Any, columns: Columns
     ) -> np.ndarray:
         """One outcome for every row, drawn at random."""
-        return self._draw(rng, self._beside_rows(p), np.asarray(eta, float), columns)
+        with np.errstate(over="ignore"):
+            return self._draw(rng, self._beside_rows(p), np.asarray(eta, float), columns)
 
     @abstractmethod
     def _draw(
@@ -157,7 +163,7 @@ class PredictorFamily(LinearPredictorModel, Family):
 
     def log_density(self, p: Mapping[str, Any], eta: jax.Array, row: Columns) -> jax.Array:
         """log p(y | eta) without the weight."""
-        return self.of_predictor(eta, dict(row))[0]
+        return self.of_predictor(eta, row)[0]
 
 
 @partial(jax.jit, static_argnums=0)

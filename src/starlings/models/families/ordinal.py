@@ -13,7 +13,7 @@ which has no difference of nearly equal numbers. A factor with an infinite cut p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,20 +44,30 @@ class Ordinal(Family):
     link = "eta is the logarithm of the odds of a higher level, against those where it is 0"
     ratio = "odds ratio"
     takes_intercept = False
-    levels: tuple[str, ...]
-    """The names of the levels, from the lowest to the highest."""
+    levels: tuple[str, ...] = ()
+    """The names of the levels, from the lowest to the highest; () if they are not known yet."""
 
     def __post_init__(self) -> None:
-        levels = tuple(map(str, self.levels)) if not isinstance(self.levels, str) else ()
-        if len(levels) < 2 or len(set(levels)) < len(levels):
+        levels = () if isinstance(self.levels, str) else tuple(map(str, self.levels))
+        is_wrong = isinstance(self.levels, str) or len(levels) == 1
+        if is_wrong or len(set(levels)) < len(levels):
             raise ValueError(
                 "`levels` must be at least two different names, from the lowest level to the "
                 f"highest, got {self.levels!r}."
             )
         object.__setattr__(self, "levels", levels)
 
+    def with_levels(self, levels: Sequence[str]) -> Ordinal:
+        """This family for outcomes with these levels."""
+        return Ordinal(tuple(levels))
+
     def parameters(self) -> dict[str, Parameter]:
         """`cutpoints`, named after the levels below and above, such as "none|mild"."""
+        if not self.levels:
+            raise ValueError(
+                "the family 'ordinal' has no `levels`; give their names, from the lowest to the "
+                "highest."
+            )
         names = tuple(f"{a}|{b}" for a, b in zip(self.levels, self.levels[1:], strict=False))
         return {"cutpoints": Parameter((len(names),), labels=names, transform=Ordered())}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from starlings.models.families.family import Family
 from starlings.models.priors.joint import INTERCEPT, RegressionPrior
@@ -50,8 +49,13 @@ def regression_problem(
     parameters = {"beta": Parameter((len(labels),), labels=tuple(labels)), **family.parameters()}
     is_quadratic = family.name == "gaussian" and prior.is_quadratic
     problem = Problem(family, prior, parameters, shards, is_quadratic)
-    about: dict[str, Any] = {"outcome": family.name, **family.settings, "prior": prior.texts}
-    return problem.with_description(kind="regression", **about)
+    about = {
+        "family": family.name,
+        "family_settings": family.settings,
+        "priors": prior.texts,
+        "prior_of_intercept": prior.intercept_is,
+    }
+    return problem.with_description(kind="regression", regression=about)
 
 
 def _check(site: str, rows: Rows, family: Family, names: Mapping[str, str] | None) -> None:

@@ -16,32 +16,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlings.models.families.family import Family
 from starlings.models.priors.joint import INTERCEPT, RegressionPrior, check_priors
 from starlings.models.priors.prior import Prior
+from starlings.problem.parameters import Parameter
 
 WIDTH = 2.5
 """Standard deviation of a default prior, in units of the scale of the predictor."""
 
 
-@dataclass(frozen=True)
-class DataScale:
+class Scales(Protocol):
     """What default priors have to know of the rows of all sites."""
 
+    @property
+    def means(self) -> Sequence[float]:
+        """The mean of every column of x."""
+
+    @property
+    def scales(self) -> Sequence[float]:
+        """The standard deviation of every column of x; 0 for a constant one."""
+
+    @property
+    def outcome_mean(self) -> float:
+        """The mean of the outcomes, in their unit."""
+
+    @property
+    def outcome_scale(self) -> float:
+        """The standard deviation of the outcomes, in their unit."""
+
+    @property
+    def offset_mean(self) -> float:
+        """The mean of the offsets, in units of the predictor; 0 without any."""
+
+
+@dataclass(frozen=True)
+class DataScale:
+    """`Scales` as plain numbers."""
+
     means: Sequence[float]
-    """The mean of every column of x."""
     scales: Sequence[float]
-    """The standard deviation of every column of x; 0 for a constant one."""
     outcome_mean: float = 0.0
-    """The mean of the outcomes, in their unit."""
     outcome_scale: float = 1.0
-    """The standard deviation of the outcomes, in their unit."""
     offset_mean: float = 0.0
-    """The mean of the offsets, in units of the predictor."""
 
 
-def default_texts(family: Family, labels: Sequence[str], scale: DataScale) -> dict[str, str]:
+def default_texts(family: Family, labels: Sequence[str], scale: Scales) -> dict[str, str]:
     """The texts of all default priors, by label and name of a parameter.
 
     Args:
@@ -63,8 +84,9 @@ def default_texts(family: Family, labels: Sequence[str], scale: DataScale) -> di
 def regression_prior(
     family: Family,
     labels: Sequence[str],
-    scale: DataScale,
+    scale: Scales,
     given: Mapping[str, str | Prior] | None = None,
+    others: Mapping[str, tuple[Parameter, str]] | None = None,
 ) -> RegressionPrior:
     """The priors that are given, and default ones for all other parameters.
 
@@ -75,11 +97,17 @@ def regression_prior(
         given: texts by the label of a coefficient, by the name of a categorical term, such as
             "C(ward)" for all its levels, or by the name of another parameter. That of the
             intercept is of the coefficient itself, where all covariates are 0.
+        others: parameters that neither `beta` nor the family has, such as standard deviations
+            between sites, each with the text of its default prior.
     """
-    own = _of_labels(given or {}, labels)
-    parameters = family.parameters()
+    own, more = _of_labels(given or {}, labels), others or {}
+    parameters = {**family.parameters(), **{name: block for name, (block, _) in more.items()}}
     check_priors(own, tuple(labels), parameters)
-    texts = {**default_texts(family, labels, scale), **own}
+    defaults = {
+        **default_texts(family, labels, scale),
+        **{k: text for k, (_, text) in more.items()},
+    }
+    texts = {**defaults, **own}
     is_centred = INTERCEPT in labels and INTERCEPT not in own
     pairs = zip(labels, scale.means, strict=True)
     means = tuple(0.0 if label == INTERCEPT else float(mean) for label, mean in pairs)

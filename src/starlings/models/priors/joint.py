@@ -124,6 +124,11 @@ class RegressionPrior:
         return {name: str(prior) for name, prior in (*own, *self.others)}
 
     @property
+    def intercept_is(self) -> str:
+        """What the prior of the intercept is of, in words."""
+        return "the coefficient" if self.means is None else "an average row"
+
+    @property
     def _is_intercept(self) -> np.ndarray:
         """1 for the intercept and 0 for other coefficients."""
         return np.array([label == INTERCEPT for label in self.labels], float)

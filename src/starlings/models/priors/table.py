@@ -31,7 +31,7 @@ def priors_as_text(prior: RegressionPrior, family: Family) -> str:
 def _called(label: str, prior: RegressionPrior) -> str:
     """A coefficient, with a word for an intercept whose prior is that of an average row."""
     is_centred = label == INTERCEPT and prior.means is not None
-    return f"{label} (of an average row)" if is_centred else label
+    return f"{label} (of {prior.intercept_is})" if is_centred else label
 
 
 def _intervals(label: str, prior: Prior) -> list[str]:
