@@ -2,7 +2,7 @@
 
     application.py    the application: what all commands share, such as options and errors
     sampling.py       sample, show, samplers
-    reports.py        report
+    reports.py        report; pages.py has what `sample --report` does
     checking.py       theory, calibrate, compare, compare-models
     sites.py          study init, site request, provision, check, approve, audit
     joining.py        join, relay, rehearse

@@ -32,6 +32,7 @@ from starlings.results.groups import (
     check_table_names,
 )
 from starlings.results.netcdf import file_bytes, open_tree, reading
+from starlings.results.told import with_tables_told
 from starlings.system.extras import import_extra
 from starlings.system.files import atomic_write, check_replaceable, reserve_space
 from starlings.system.locks import locked
@@ -103,6 +104,8 @@ class Result(Answers):
     def with_tables(self, **tables: pd.DataFrame) -> Result:
         """This result with tables beside the draws, for `report`; `save` writes them, too.
 
+        What they tell of a site is added to `disclosed()`.
+
         Args:
             tables: by name: `alone`, what `starlings.alone` returned, and `predictive_check` and
                 `calibration`, the `table` and the `calibration` of `starlings.predictive_check`.
@@ -110,6 +113,9 @@ class Result(Answers):
         check_table_names(tables)
         groups = {name: self.tree[name].to_dataset() for name in self.tree.children}
         groups |= {name: as_dataset(table) for name, table in tables.items()}
+        told = with_tables_told(self.attrs, tables)
+        for name in GROUPS:
+            groups[name] = groups[name].assign_attrs(told)
         return Result(xr.DataTree.from_dict(groups))
 
     def table(self, name: str) -> pd.DataFrame | None:

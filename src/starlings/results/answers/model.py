@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 COEFFICIENTS = "beta"
 """The name of the coefficients of a regression."""
+STANDARDISED = "beta_standardised"
+"""The coefficients of the rows as their sites have them, if a study has standardised these; `beta`
+is then of the original columns. The same as in `starlings.study.standardising`."""
 INTERCEPT = "intercept"
 """The label of the column of ones of the regressions of `starlings.models`."""
 OLD_NAMES = {

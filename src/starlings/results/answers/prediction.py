@@ -25,6 +25,7 @@ from starlings.errors import check_choice
 from starlings.results.answers.intervals import interval_levels, moments_and_interval
 from starlings.results.answers.model import (
     COEFFICIENTS,
+    STANDARDISED,
     RegressionModel,
     Rows,
     as_table,
@@ -90,12 +91,19 @@ class Predictor:
             rows: the columns of the site, as a problem has them.
             rng: the source of the random numbers.
         """
-        return self.model.family.simulated(rng, self.draws, self._eta(_of_site(rows)), rows)
+        own = self._of_sites()
+        return own.model.family.simulated(rng, own.draws, own._eta(_of_site(rows)), rows)
 
     def expected_at(self, rows: Mapping[str, Any]) -> np.ndarray:
         """The expected outcome of each of a site's rows, on average over the draws, (row,)."""
-        blocks = self.blocks(_of_site(rows))
-        return np.concatenate([self.expected(some).mean(axis=0) for some in blocks])
+        own = self._of_sites()
+        blocks = own.blocks(_of_site(rows))
+        return np.concatenate([own.expected(some).mean(axis=0) for some in blocks])
+
+    def _of_sites(self) -> Predictor:
+        """The same for rows as their sites have them, which a study may have standardised."""
+        coefficients = self.draws.get(STANDARDISED, self.draws[COEFFICIENTS])
+        return replace(self, draws={**self.draws, COEFFICIENTS: coefficients})
 
     def blocks(self, rows: Rows) -> Iterator[Rows]:
         """The rows, some at a time."""
