@@ -24,4 +24,15 @@ from starlings.cli import flare  # isort: skip
 from starlings.cli import research  # isort: skip
 from starlings.cli.application import app, run
 
-__all__ = ["app", "checking", "flare", "joining", "reports", "research", "run", "sampling", "sites", "views"]
+__all__ = [
+    "app",
+    "checking",
+    "flare",
+    "joining",
+    "reports",
+    "research",
+    "run",
+    "sampling",
+    "sites",
+    "views",
+]
