@@ -193,8 +193,8 @@ def test_a_removal_that_cuts_the_network_is_refused():
     absence = Absence.declared(kit_of(), ["Brook"], GuardRails())
     assert absence.present == ["Ashby", "Cliff", "Downs"]
     with pytest.raises(SiteError, match=r"falls into 2 parts .* Wait for the absent"):
-        absence.apply(problem, st.Network.path(4).matched_to(SITES))
-    fewer, ring = absence.apply(problem, st.Network.ring(4).matched_to(SITES))
+        absence.without(st.Network.path(4).matched_to(SITES))
+    fewer, ring = absence.without(problem), absence.without(st.Network.ring(4).matched_to(SITES))
     assert fewer.sites == ring.names == absence.present
 
 

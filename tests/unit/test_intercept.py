@@ -12,7 +12,8 @@ import pytest
 import starlings as st
 from starlings.errors import ConstantColumnWarning
 from starlings.problem.shards import digest
-from starlings.study.study import MODELS, ModelSection, Study
+from starlings.study.schema import MODELS, ModelSection
+from starlings.study.study import Study
 
 STUDY = """
 [model]

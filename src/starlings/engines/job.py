@@ -121,8 +121,7 @@ class Job:
     @property
     def columns(self) -> list[str]:
         """The columns that each site needs."""
-        model = self.tables["model"]
-        return [*model["covariates"], model["outcome"]]
+        return self.study(Path("job.toml")).model.columns
 
     def study(self, place: Path, own_rows: Source | None = None) -> Study:
         """The study, with the rows of one site.
@@ -184,11 +183,12 @@ def in_words(job: Job) -> list[tuple[str, str]]:
     """What a job does, in words for those who have to decide about it."""
     model, run = job.tables["model"], job.tables["run"]
     is_masked = job.privacy == "totals"
-    settings = {k: v for k, v in model.items() if k not in ("kind", "outcome", "covariates")}
+    in_title = ("kind", "outcome", "covariates", "formula")
+    settings = {k: v for k, v in model.items() if k not in in_title}
     rows: list[tuple[str, Any]] = [
         ("job", f"{job.name}, SHA-256 {job.hash}"),
         ("sites", ", ".join(job.sites)),
-        ("model", f"{model['kind']} of {model['outcome']} on {', '.join(model['covariates'])}"),
+        ("model", _model(model)),
         ("settings", _settings(settings)),
         ("how", _settings(run)),
         ("sampler", _settings(job.tables["sampler"])),
@@ -199,6 +199,12 @@ def in_words(job: Job) -> list[tuple[str, str]]:
         ("versions", ", ".join(f"{k} {v}" for k, v in job.tables["versions"].items())),
     ]
     return rows
+
+
+def _model(model: Mapping[str, Any]) -> str:
+    if "formula" in model:
+        return str(model["formula"])
+    return f"{model['kind']} of {model['outcome']} on {', '.join(model['covariates'])}"
 
 
 def _settings(table: Mapping[str, Any]) -> str:

@@ -28,10 +28,11 @@ from starlings.runtime.hub.communicator import HubCommunicator, num_replies
 from starlings.runtime.peers.frames import RUN_BYTES
 from starlings.runtime.peers.journal import Journal
 from starlings.sampling import sample
-from starlings.sampling.private import measured_columns
+from starlings.sampling.private import check_rails
 from starlings.sites.keys import private_folder
 from starlings.sites.same_run import check_unchanged
 from starlings.sites.site_data import SiteData, refused_moments
+from starlings.study.draft import Draft
 from starlings.study.study import Study
 
 
@@ -42,7 +43,8 @@ class SiteProgram:
     job: Job
     site: str
     study: Study
-    problem: Problem
+    problem: Problem | Draft
+    """The problem; a draft where the sites have yet to agree on the columns of a formula."""
     settings: SiteSettings
     journal: Journal
     identity: Identity | None
@@ -71,11 +73,15 @@ class SiteProgram:
         job.check_versions()
         rows = SiteData.open(settings.data, site, job.columns)
         study = job.study((code_folder or Path()) / "job.toml", rows)
-        problem = study.make_problem([site], refused_moments).part_of(job.sites)
         if job.privacy == "none":
             settings.rails.check_masks()
-        measured = measured_columns(problem)
-        settings.rails.check(len(job.sites), problem.dim, problem.shards, measured=measured)
+        problem: Problem | Draft
+        if study.has_formula:
+            is_masked = job.privacy == "totals"
+            problem = study.draft([site]).checked(settings.rails, len(job.sites), is_masked)
+        else:
+            problem = study.make_problem([site], refused_moments).part_of(job.sites)
+            check_rails(problem, study.make_network(job.sites), settings.rails)
         folder = run_folder(settings.results, job)
         folder.parent.mkdir(parents=True, exist_ok=True)
         journal = Journal(private_folder(folder) / "journal", bytes.fromhex(job.hash)[:RUN_BYTES])
@@ -107,7 +113,7 @@ class SiteProgram:
             network = self._masked(network.limited(Budget(self.settings.rails.most_rounds)))
             settings = self.study.run_settings() | {"privacy": "none"}  # it is masked already
             sampler = self.study.make_sampler()
-            result = sample(self.problem, network, sampler, **settings, progress=False)
+            result = sample(self._agreed(network), network, sampler, **settings, progress=False)
             result.set_attribute("data_of", job.sites)
             result.set_attribute("site", self.site)
             result.set_attribute("job", job.hash)
@@ -117,6 +123,14 @@ class SiteProgram:
         except BaseException as error:
             raise communicator.failure or error from None
         return self.output
+
+    def _agreed(self, network: Network) -> Problem:
+        """The problem, on which all sites agree now if it has a formula."""
+        if not isinstance(self.problem, Draft):
+            return self.problem
+        problem = self.study.problem_of(self.problem, network)
+        check_rails(problem, self.study.make_network(self.job.sites), self.settings.rails)
+        return problem
 
     def _masked(self, network: Network) -> Network:
         """The network, with masks unless the job says in words that there are none."""

@@ -29,10 +29,12 @@ from starlings.formulas.tables import (
     DATES,
     KINDS,
     NUMBERS,
+    OTHER,
     TEXT,
     entries_of,
 )
 from starlings.formulas.transforms import agreed_state
+from starlings.problem.shards import NUMBER as NUMBER_TEXT
 
 COUNTS = "numbers of rows, and of entries of each kind"
 """What is sent first, in the account of what leaves a site."""
@@ -40,10 +42,8 @@ MOST_LEVELS = 1_000
 """Levels of one column, at most."""
 
 
-def agree(
-    request: Request, sites: Sequence[SiteRows], sums: Sums
-) -> tuple[Encoding, list[SiteRows]]:
-    """The encoding that all sites agree on, and the rows of the local sites that are used.
+def agree(request: Request, sites: Sequence[SiteRows], sums: Sums) -> Encoding:
+    """The encoding that all sites agree on.
 
     Args:
         request: the formula, and what the user says about it.
@@ -51,12 +51,12 @@ def agree(
         sums: what makes the sums over all sites.
     """
     encoding = sums.together([_agreed_kinds(request, sites)])[0]
-    request.check_missing(encoding, {rows.site: rows for rows in sites})
+    request.check_missing(encoding, sites)
     used = [rows.complete(request.columns) for rows in sites]
     encoding = _with_levels_and_states(request, encoding, used, sums)
     encoding = _labelled(encoding, used[0])
     matrices = [_matrix(encoding, rows) for rows in used]
-    return sums.together([agreed_moments(encoding, matrices)])[0], used
+    return sums.together([agreed_moments(encoding, matrices)])[0]
 
 
 def _agreed_kinds(request: Request, sites: Sequence[SiteRows]) -> Agreement:
@@ -83,7 +83,15 @@ def _kind(name: str, counts: Sequence[int], request: Request) -> str:
     """The kind of a column, from its entries of each kind at all sites."""
     if sum(counts) == 0:
         raise FormulaError(f"column {name!r} has no entry at any site: leave it out.")
-    if name in request.levels or name in request.categories:
+    if counts[OTHER]:
+        raise FormulaError(f"column {name!r} has {counts[OTHER]:,} {KINDS[OTHER]}: convert them.")
+    is_ordered = name == request.outcome and request.levels_of_outcome is None
+    if name in request.categories and name in _numbers(request):
+        raise FormulaError(
+            f"column {name!r} stands in the formula as C(...) and as it is: write C(...) each "
+            "time, or make a second column of it."
+        )
+    if name in request.levels or name in request.categories or is_ordered:
         return CATEGORY
     if counts[NUMBERS] == sum(counts):
         return NUMBER
@@ -92,19 +100,26 @@ def _kind(name: str, counts: Sequence[int], request: Request) -> str:
             f"column {name!r} has {counts[DATES]:,} dates or times, which are no numbers: convert "
             "them to numbers with a unit, such as days since a date."
         )
-    if counts[TEXT] + counts[CATEGORIES] == sum(counts) and name in _whole(request):
+    is_text = counts[TEXT] + counts[CATEGORIES] == sum(counts)
+    if is_text and name in _whole(request) and name not in request.measured:
         return CATEGORY
     seen = ", ".join(f"{n:,} {kind}" for kind, n in zip(KINDS, counts, strict=True) if n)
+    remedy = f", or write C({_quoted(name)}) if they are names of categories" if not is_text else ""
     raise FormulaError(
-        f"column {name!r} has {seen} at all sites together. Convert all of them to numbers, or "
-        f"write C({_quoted(name)}) if they are names of categories."
+        f"column {name!r} has {seen} at all sites together, and has to have numbers{remedy}."
     )
+
+
+def _numbers(request: Request) -> set[str]:
+    """The columns that the formula uses without C(...)."""
+    every = [each for each in request.formula.expressions if each.category is None]
+    return {name for each in every for name in each.columns}
 
 
 def _whole(request: Request) -> set[str]:
     """The columns that are factors as they are, or the outcome, and can be categories."""
-    every = [*request.formula.expressions, request.formula.outcome.value]
-    return {each.columns[0] for each in every if each.is_column}
+    every = {each.columns[0] for each in request.formula.expressions if each.is_column}
+    return every if request.outcome is None else {*every, request.outcome}
 
 
 def _quoted(name: str) -> str:
@@ -181,6 +196,8 @@ def _ordered(request: Request, name: str, found: Mapping[str, tuple[str, ...]]) 
             f"column {name!r} has one level only, {list(levels)}, at all sites: leave it out of "
             "the formula, or declare its other `levels`."
         )
+    if name == request.outcome:
+        _check_outcome(request, name, levels)
     reference = request.reference.get(name)
     if reference is None:
         return levels
@@ -191,11 +208,32 @@ def _ordered(request: Request, name: str, found: Mapping[str, tuple[str, ...]]) 
     return (reference, *(level for level in levels if level != reference))
 
 
+def _check_outcome(request: Request, name: str, levels: Sequence[str]) -> None:
+    """Refuse an outcome of categories for which the family has no use."""
+    allowed = request.levels_of_outcome
+    if allowed is None:
+        if name not in request.levels and not all(map(NUMBER_TEXT.fullmatch, levels)):
+            raise FormulaError(
+                f"the outcome {name!r} has the levels {list(levels)}, whose order matters: write "
+                "them from the lowest to the highest, in `levels`."
+            )
+    elif len(levels) != allowed:
+        wanted = f"{allowed} levels" if allowed else "numbers"
+        raise FormulaError(
+            f"the outcome {name!r} has the levels {list(levels)}, and this family needs {wanted}."
+        )
+
+
 def _labelled(encoding: Encoding, rows: SiteRows) -> Encoding:
     """The encoding with the names of its columns, which any rows show."""
     with rows.named():
         first = rows.table.iloc[:1]
         labels = encoding.labelled(encoding.formula, first)[1]
+        if not labels:
+            raise FormulaError(
+                f"`formula` explains nothing, got {encoding.formula!r}, since this family has its "
+                "own intercept: name a column."
+            )
         random = () if encoding.random is None else encoding.labelled(encoding.random, first)[1]
     return dataclasses.replace(encoding, labels=labels, random_labels=random)
 

@@ -24,7 +24,6 @@ from starlings.formulas.parsing import Terms
 from starlings.formulas.tables import (
     KINDS,
     NUMBERS,
-    WRITTEN,
     as_table,
     check_columns,
     entries_of,
@@ -32,6 +31,8 @@ from starlings.formulas.tables import (
 from starlings.formulas.transforms import applied
 from starlings.problem.columns import RowError
 
+INTERCEPT = "Intercept"
+"""The name of the column of ones."""
 NUMBER, CATEGORY = "number", "category"
 """The kinds of columns."""
 
@@ -51,6 +52,8 @@ class Encoding:
     trials: str | None = None
     event: str | None = None
     """The columns of these names; None where there is none."""
+    has_intercept: bool = True
+    """Whether X may have an intercept; some families have one of their own."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """By column of the table: "number" or "category"."""
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -135,7 +138,11 @@ class Encoding:
         needed = [name for each in terms.factors.values() for name in each.columns]
         columns = self._read(rows, list(dict.fromkeys(needed)))
         values = {name: self._factor(each, columns) for name, each in terms.factors.items()}
-        return design_of(terms, values, len(rows))
+        matrix, labels = design_of(terms, values, len(rows))
+        if self.has_intercept or text != self.formula or INTERCEPT not in labels:
+            return matrix, labels
+        place = labels.index(INTERCEPT)
+        return np.delete(matrix, place, axis=1), labels[:place] + labels[place + 1 :]
 
     def _factor(self, expression: Expression, columns: Mapping[str, Any]) -> Any:
         """The value of a factor, as `design_of` takes it."""
@@ -182,7 +189,7 @@ class Encoding:
         if missing.any():
             raise RowError(f"column {name!r} has a missing entry", int(np.argmax(missing)))
         if name not in self.levels:
-            wrong = (entries.kinds != NUMBERS) & (entries.kinds != WRITTEN)
+            wrong = entries.kinds != NUMBERS
             if wrong.any():
                 row = int(np.argmax(wrong))
                 kind = KINDS[entries.kinds[row]]
@@ -190,8 +197,7 @@ class Encoding:
             infinite = np.isinf(entries.numbers)
             if infinite.any():
                 raise RowError(f"column {name!r} is infinite", int(np.argmax(infinite)))
-            written = entries.kinds == WRITTEN
-            return np.where(written, _as_numbers(entries.labels, written), entries.numbers)
+            return entries.numbers
         found = pd.Categorical(entries.labels, categories=list(self.levels[name]))
         if (unknown := found.codes < 0).any():
             names = sorted(set(entries.labels[unknown].tolist()))
@@ -223,11 +229,6 @@ class Encoding:
 @functools.lru_cache(maxsize=64)
 def _terms(text: str) -> Terms:
     return Terms(text)
-
-
-def _as_numbers(labels: np.ndarray, written: np.ndarray) -> np.ndarray:
-    """Entries that are numbers written as text; 0 for the others."""
-    return np.array([float(e) if w else 0.0 for e, w in zip(labels, written, strict=True)])
 
 
 def _listed(names: Any, most: int = 10) -> str:

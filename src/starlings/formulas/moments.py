@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
 
-from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning
-from starlings.formulas.encoding import Encoding
+from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning, FormulaError
+from starlings.formulas.encoding import INTERCEPT, Encoding
 from starlings.formulas.knots import MOMENTS
 from starlings.formulas.sums import Agreement, Parts
 
@@ -22,7 +23,6 @@ TOLERANCE = 1e-9
 """What has to be left of a column's square, relative to it."""
 MOST_PRODUCTS = 400
 """Columns up to which all products are added up; of more, only squares."""
-INTERCEPT = "Intercept"
 MOST_NAMED = 8
 
 
@@ -34,9 +34,17 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
         matrices: for each local site the columns of X, the outcome and the offset (0 without one),
             (row, column).
     """
-    sums = [np.concatenate([[len(m)], m.sum(axis=0), np.abs(m).sum(axis=0)]) for m in matrices]
-    total = yield Parts(MOMENTS, np.array(sums))
-    rows, (sizes, units) = total[0], np.split(total[1:] / total[0], 2)
+    check = zlib.crc32(repr((encoding.labels, encoding.random_labels)).encode())
+    sums = [
+        np.concatenate([[1, check, len(m)], m.sum(axis=0), np.abs(m).sum(axis=0)]) for m in matrices
+    ]
+    sites, checks, rows, *total = yield Parts(MOMENTS, np.array(sums))
+    if round(checks) != round(sites) * check:
+        raise FormulaError(
+            "the sites do not have the same columns: install one version of formulaic at all of "
+            f"them. Here they are {_listed(encoding.labels)}."
+        )
+    sizes, units = np.split(np.array(total) / rows, 2)
     units = np.where(units > 0, units, 1.0)
     centred = [(m - sizes) / units for m in matrices]
     width = len(sizes)
@@ -63,9 +71,14 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
     return found
 
 
+def _has_intercept(encoding: Encoding) -> bool:
+    """Whether the predictor has an intercept, in X or in the family."""
+    return INTERCEPT in encoding.labels or not encoding.has_intercept
+
+
 def _warn_of_constants(encoding: Encoding) -> None:
     """Say which columns are the same in all rows."""
-    labels, has_intercept = encoding.labels, INTERCEPT in encoding.labels
+    labels, has_intercept = encoding.labels, _has_intercept(encoding)
     means, scales = np.array(encoding.means), np.array(encoding.scales)
     is_zero = (scales == 0) & (means == 0)
     empty = [label for label, zero in zip(labels, is_zero, strict=True) if zero]
@@ -92,7 +105,7 @@ def _warn_of_constants(encoding: Encoding) -> None:
 
 def _warn_of_sums(encoding: Encoding, centred: np.ndarray, means: np.ndarray) -> None:
     """Say which columns are sums of others."""
-    has_intercept = INTERCEPT in encoding.labels
+    has_intercept = _has_intercept(encoding)
     products = centred if has_intercept else centred + means
     kept: list[int] = []
     found: dict[str, list[str]] = {}

@@ -170,8 +170,8 @@ def _parsed(text: str) -> Any:
     try:
         found = Reader(text)
     except (FormulaParsingError, SyntaxError, ValueError, RecursionError) as error:
-        reason = COLOURS.sub("", str(error)).split("\n")[0]
-        raise FormulaError(f"`formula` cannot be read, got {text!r}: {reason}") from None
+        reason = COLOURS.sub("", str(error)).split("\n")[0].split(". ")[0].removesuffix(".")
+        raise FormulaError(f"`formula` cannot be read, got {text!r}: {reason}.") from None
     if not isinstance(found, SimpleFormula):
         raise FormulaError(f"`formula` has more than one part, got {text!r}: write one side only.")
     return found

@@ -32,6 +32,11 @@ class Request:
     offset: str | None = None
     weights: str | None = None
     trials: str | None = None
+    levels_of_outcome: int | None = 0
+    """Levels that a categorical outcome may have: 0 if it has to be a number, 2, or, if their order
+    matters, any number of them (None)."""
+    takes_intercept: bool = True
+    """Whether the columns of X have an intercept; some families have one of their own."""
     fewest_in_level: int = 0
     """Rows of a site in each level whose name it tells, at least: a guard rail."""
 
@@ -45,8 +50,9 @@ class Request:
         offset: str | None = None,
         weights: str | None = None,
         trials: str | None = None,
+        **of_family: Any,
     ) -> Request:
-        """Check what the user says."""
+        """Check what the user says; `of_family` are further fields."""
         if missing is not None:
             check_choice(POLICIES, missing=missing)
         trials = trials if formula.outcome.trials is None else formula.outcome.trials
@@ -65,13 +71,26 @@ class Request:
                         f"`{argument}` names {name!r}, which is not a column of the formula: "
                         f"{found.columns}.{nearest(name, found.columns)}"
                     )
-        return cls(formula, missing, declared, references, offset, weights, trials)
+        said = (declared, references, offset, weights, trials)
+        return cls(formula, missing, *said, **of_family)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are used, the outcome's first."""
         more = [name for name in (self.offset, self.weights, self.trials) if name is not None]
         return list(dict.fromkeys([*self.formula.columns, *more]))
+
+    @property
+    def measured(self) -> list[str]:
+        """The columns that have to be numbers, beside those of expressions."""
+        every = (self.offset, self.weights, self.trials, self.formula.outcome.event)
+        return [name for name in every if name is not None]
+
+    @property
+    def outcome(self) -> str | None:
+        """The column that the outcome is; None if it is an expression."""
+        value = self.formula.outcome.value
+        return value.columns[0] if value.is_column else None
 
     @property
     def categories(self) -> dict[str, Category]:
@@ -108,27 +127,44 @@ class Request:
             self.weights,
             self.trials,
             formula.outcome.event,
+            has_intercept=self.takes_intercept,
             **agreed,
         )
 
-    def check_missing(self, encoding: Encoding, sites: Mapping[str, SiteRows]) -> None:
-        """Refuse missing entries, unless the user has said what is to be done with them."""
-        if self.missing == "drop" or not any(encoding.missing.values()):
-            return
-        here = {site: rows.missing(self.columns) for site, rows in sites.items()}
-        here = {site: found for site, found in here.items() if found}
-        shown = [f"{site!r} {_counts(found)}" for site, found in list(here.items())]
-        named = "; ".join(shown[:MOST_SITES_NAMED])
-        more = (
-            f"; and {len(shown) - MOST_SITES_NAMED} more" if len(shown) > MOST_SITES_NAMED else ""
-        )
+    def check_own_gaps(self, rows: SiteRows) -> None:
+        """Refuse missing entries of one site, unless the user has said what is to be done."""
+        if self.missing != "drop" and (found := rows.missing(self.columns)):
+            left_out = int((~rows.is_complete(self.columns)).sum())
+            raise self._refusal(found, {rows.site: found}, left_out, len(rows.table))
+
+    def check_missing(self, encoding: Encoding, sites: Sequence[SiteRows]) -> None:
+        """Refuse missing entries of any site, unless the user has said what is to be done."""
         everywhere = {name: count for name, count in encoding.missing.items() if count}
+        if self.missing == "drop" or not everywhere:
+            return
+        found = {rows.site: rows.missing(self.columns) for rows in sites}
+        here = {site: missing for site, missing in found.items() if missing}
+        rows = encoding.rows + encoding.dropped
+        raise self._refusal(everywhere, here, encoding.dropped, rows)
+
+    def _refusal(
+        self,
+        everywhere: Mapping[str, int],
+        here: Mapping[str, Mapping[str, int]],
+        left_out: int,
+        rows: int,
+    ) -> FormulaError:
+        """The error about missing entries, with their numbers."""
+        shown = [f"{site!r} {_counts(found)}" for site, found in here.items()]
+        more = len(shown) - MOST_SITES_NAMED
+        named = "; ".join(shown[:MOST_SITES_NAMED]) or "at other sites"
+        if more > 0:
+            named += f"; and {more} more sites"
         chosen = "" if self.missing is None else ' (`missing` is "error")'
-        raise FormulaError(
+        return FormulaError(
             f"the rows have missing entries{chosen}: {_counts(everywhere)} in all; by site: "
-            f'{named or "at other sites"}{more}. Write missing="drop" to leave out '
-            f"{encoding.dropped:,} of {encoding.rows + encoding.dropped:,} rows, or fill the gaps "
-            "beforehand."
+            f'{named}. Write missing = "drop" to leave out {left_out:,} of {rows:,} rows, or fill '
+            "the gaps beforehand."
         )
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,24 +18,35 @@ import pandas as pd
 from starlings.errors import FormulaError, nearest
 from starlings.problem.columns import DATE_TYPES
 
-KINDS = ("numbers", "numbers written as text", "text", "dates or times", "categories")
+KINDS = (
+    *("numbers", "numbers written as text", "entries of text", "dates or times", "categories"),
+    "entries that are neither numbers nor text",
+)
 """What entries can be; categories are those of a column that pandas calls so."""
-NUMBERS, WRITTEN, TEXT, DATES, CATEGORIES = range(len(KINDS))
+NUMBERS, WRITTEN, TEXT, DATES, CATEGORIES, OTHER = range(len(KINDS))
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?")
 """Text that is a date."""
 WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0+")
 """A whole number with a decimal part of zeros, which a label loses."""
 
 
-class Entries(NamedTuple):
+@dataclass(frozen=True)
+class Entries:
     """The entries of a column, each as what it is."""
 
     kinds: np.ndarray
     """The place of each entry's kind in `KINDS`; -1 for a missing one, (row,)."""
     numbers: np.ndarray
     """Entries that are numbers as such; nan for all others, (row,)."""
-    labels: np.ndarray
-    """All entries as text, (row,); what stands for a missing one means nothing."""
+    codes: np.ndarray
+    """For each entry the place of its value in `unique`; -1 for a missing one, (row,)."""
+    unique: Any
+    """All values that occur."""
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """All entries as text, (row,); that of a missing one is empty."""
+        return np.array([*map(label_of, self.unique), ""], object)[self.codes]
 
 
 def as_table(data: Any) -> pd.DataFrame:
@@ -72,17 +85,21 @@ def entries_of(column: Any) -> Entries:
     is_category = isinstance(series.dtype, pd.CategoricalDtype)
     if is_category:
         series = series.astype(object)
-    if series.dtype.kind in "fiub" and not is_category:
+    if series.dtype.kind in "fiu" and not is_category:
         return _of_numbers(series)
-    codes, unique = pd.factorize(series)  # missing entries have the code -1
+    unique: Any
+    try:
+        codes, unique = pd.factorize(series)  # missing entries have the code -1
+    except TypeError:  # entries such as lists
+        codes, unique = np.zeros(len(series), int), [()]
     found = [_kind_of(entry) for entry in unique]
     kinds = [CATEGORIES if is_category and kind >= 0 else kind for kind in found]
     numbers = [float(e) if k == NUMBERS else np.nan for e, k in zip(unique, found, strict=True)]
-    labels = [label_of(entry) for entry in unique]
     return Entries(
         np.array([*kinds, -1], int)[codes],
         np.array([*numbers, np.nan], float)[codes],
-        np.array([*labels, ""], object)[codes],
+        codes,
+        list(unique),
     )
 
 
@@ -90,8 +107,7 @@ def _of_numbers(series: pd.Series) -> Entries:
     """Those of a column of numbers."""
     values = series.to_numpy(float, na_value=np.nan)
     codes, unique = pd.factorize(values)
-    labels = np.array([*(label_of(value) for value in unique), ""], object)[codes]
-    return Entries(np.where(np.isnan(values), -1, NUMBERS), values, labels)
+    return Entries(np.where(np.isnan(values), -1, NUMBERS), values, codes, unique)
 
 
 def label_of(entry: Any) -> str:
@@ -109,7 +125,7 @@ def _kind_of(entry: Any) -> int:
     if isinstance(entry, bool | np.bool_ | int | float | np.number):
         return NUMBERS
     if not isinstance(entry, str):
-        return TEXT
+        return OTHER
     text = entry.strip()
     if not text:
         return -1

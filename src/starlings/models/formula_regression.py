@@ -7,18 +7,23 @@ would have been between sites, so that every run on a network counts them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from starlings.errors import FormulaError, nearest
+from starlings.errors import ConstantColumnWarning, FormulaError, nearest
 from starlings.formulas import Encoding, Formula, Request, SiteRows, Sums, agree
 from starlings.formulas.parsing import SITE
 from starlings.formulas.tables import as_table
-from starlings.models.formula_families import family_of, problem_of
+from starlings.models.formula_families import asked_of_rows, check, family_of, problem_of
 from starlings.problem import Problem
+from starlings.problem.fields import BY_SITE
 from starlings.problem.shards import check_one_kind, in_order, site_names
+
+ON_THE_SCALE = ("gaussian", "student_t")
+"""Families whose scale has no posterior where all outcomes are the same."""
 
 
 def regression(
@@ -67,11 +72,25 @@ def regression(
     """
     chosen = family_of(family, **settings)
     tables, group = tables_of_sites(data, sites)
-    parsed = Formula.of(formula, random, has_trials=family == "binomial", group=group)
+    parsed = formula_of(formula, family, random, group)
     declared = {**_declared(parsed, tables), **(levels or {})}
-    request = Request.of(parsed, missing, declared, reference, offset, weights, trials)
+    said = (missing, declared, reference, offset, weights, trials)
+    request = Request.of(parsed, *said, **asked_of_rows(chosen))
     rows = [SiteRows.of(site, table) for site, table in tables.items()]
     return agreed_problem(request, rows, Sums(), chosen, priors)
+
+
+def formula_of(text: str, family: Any, random: str | None = None, group: str = SITE) -> Formula:
+    """A formula, in which a ratio as outcome of the binomial family means successes of trials.
+
+    Args:
+        text: such as "readmitted ~ age".
+        family: of the outcomes.
+        random: what varies from site to site, or None.
+        group: the name of the column of sites.
+    """
+    name = getattr(family, "name", family)
+    return Formula.of(text, random, has_trials=name == "binomial", group=group)
 
 
 def agreed_problem(
@@ -90,24 +109,71 @@ def agreed_problem(
         family: of the outcomes.
         priors: those that are given, as texts.
     """
-    encoding, used = agree(request, rows, sums)
-    shards = {}
+    encoding = agree(request, rows, sums)
+    return encoded_problem(request, rows, encoding, family, priors, sums.account)
+
+
+def encoded_problem(
+    request: Request,
+    rows: Sequence[SiteRows],
+    encoding: Encoding,
+    family: Any,
+    priors: Mapping[str, str] | None = None,
+    account: Sequence[Mapping[str, int]] = (),
+) -> Problem:
+    """The problem of the local sites with an encoding that is known.
+
+    Args:
+        request: what the user asks for.
+        rows: of each local site.
+        encoding: what the sites have agreed on.
+        family: of the outcomes.
+        priors: those that are given, as texts.
+        account: for each sum of the agreement, how many numbers of which kind it had.
+    """
+    used = [each.complete(request.columns) for each in rows]
+    shards, names = {}, _names(encoding)
     for each in used:
         with each.named():
-            shards[each.site] = encoding.columns(each.table)
-    problem, about = problem_of(encoding, shards, family, priors)
-    by_site = {each.site: each.missing(request.columns) for each in rows}
-    dropped = {a.site: len(a.table) - len(b.table) for a, b in zip(rows, used, strict=True)}
-    gaps = {"policy": request.missing, "by_site": by_site, "dropped": dropped}
-    return problem.with_description(
-        kind="regression",
-        formula=request.formula.text,
-        regression={
-            "encoding": encoding.as_json(),
-            **about,
-            "missing": gaps,
-            "sums": list(sums.account),
-        },
+            columns = encoding.columns(each.table)
+            check(family, {name: v for name, v in columns.items() if name != "x"}, names)
+        shards[each.site] = columns
+    _check_outcome(encoding, family)
+    problem, about = problem_of(encoding, shards, family, priors, names)
+    gaps = {"policy": request.missing, "entries": dict(encoding.missing)}
+    regression = {
+        "formula": request.formula.text,
+        "encoding": encoding.as_json(),
+        **about,
+        "missing": {**gaps, "dropped": encoding.dropped},
+        "sums": [dict(kinds) for kinds in account],
+    }
+    by_site = {
+        before.site: {
+            "entries": before.missing(request.columns),
+            "dropped": len(before.table) - len(after.table),
+        }
+        for before, after in zip(rows, used, strict=True)
+    }
+    return problem.with_description(kind="regression", regression=regression, **{BY_SITE: by_site})
+
+
+def _names(encoding: Encoding) -> dict[str, str]:
+    """What messages call the columns of a shard."""
+    names = {"y": encoding.outcome, "offset": encoding.offset, "weight": encoding.weights}
+    names |= {"trials": encoding.trials, "event": encoding.event}
+    return {name: column for name, column in names.items() if column is not None}
+
+
+def _check_outcome(encoding: Encoding, family: Any) -> None:
+    """Refuse outcomes that are all the same, or warn of them where a model can still be sampled."""
+    if encoding.outcome_scale > 0 or encoding.event is not None:
+        return
+    said = f"the outcome {encoding.outcome!r} is {encoding.outcome_mean:g} in all rows of all sites"
+    if getattr(family, "name", family) in ON_THE_SCALE:
+        raise FormulaError(f"{said}: there is nothing to explain. Take another outcome.")
+    warnings.warn(
+        f"{said}: only the prior keeps the intercept finite.", ConstantColumnWarning, stacklevel=2
     )
 
 

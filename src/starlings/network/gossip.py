@@ -18,6 +18,7 @@ read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,14 +93,30 @@ class Gossip:
         self.network.budget.spend(rounds)
         self.ledger.add(rounds, messages, floats_each)
 
-    def sum(self, parts: Any, what: str = NUMBERS) -> np.ndarray:
+    def note(self, what: str | Mapping[str, int], numbers: int) -> None:
+        """Note what the numbers of a sum are: all the same, or so many of each kind."""
+        for kind, count in {what: numbers}.items() if isinstance(what, str) else what.items():
+            self.ledger.note(kind, count)
+
+    def count_sum(self, numbers: int, is_masked: bool) -> None:
+        """Count a sum of so many numbers that is made elsewhere, or was made before."""
+        network = self.network
+        if is_masked:
+            self.count(self.rounds_per_sum, int(self.messages_by_agent.sum()), _words(numbers))
+            return
+        if not network.is_complete:
+            self.count(network.radius, self.upward_links, numbers)
+        self.count(network.radius, self.links, numbers)
+
+    def sum(self, parts: Any, what: str | Mapping[str, int] = NUMBERS) -> np.ndarray:
         """The sum of `parts` (agent, ...) over the agents, as each agent knows it: (agent, ...).
 
-        `what` says what the numbers are, for the account of what leaves a site.
+        `what` says what the numbers are, for the account of what leaves a site; where they are of
+        several kinds, how many of each.
         """
         flat, radius = _flat(parts), self.network.radius
         self.network.budget.require(self.rounds_per_sum)
-        self.ledger.note(what, flat.shape[1])
+        self.note(what, flat.shape[1])
         if self.masks is not None:
             return self._masked_sum(flat).reshape(np.shape(parts))
         if self.network.is_complete:
@@ -141,8 +158,7 @@ class Gossip:
         Integers are added exactly, so that it does not matter who adds what first.
         """
         assert self.masks is not None
-        words = 2 * (flat.shape[1] + 1)  # 16 bytes for each number, and for one that checks them
-        self.count(self.rounds_per_sum, int(self.messages_by_agent.sum()), words)
+        self.count_sum(flat.shape[1], is_masked=True)
         sent = self.masks.masked(flat).sum(axis=0)
         total = self.masks.opened(self.network.communicator.sum(sent))
         return np.tile(total, (len(flat), 1))
@@ -182,6 +198,11 @@ class Gossip:
         """The sum of all processes' parts at every local agent, in the shape of `like`."""
         total = self.network.communicator.sum(part)
         return np.tile(total, (len(like), 1)).reshape(np.shape(like))
+
+
+def _words(numbers: int) -> int:
+    """What a masked sum sends: 16 bytes for each number, and for one that checks them."""
+    return 2 * (numbers + 1)
 
 
 def rounds_per_sum(network: Network) -> int:

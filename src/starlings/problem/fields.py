@@ -18,6 +18,9 @@ from starlings.problem.quadratic import Quadratic
 from starlings.problem.report import Report, named_values, num_values, values_as_text
 from starlings.problem.shards import Rows, Shards, count_rows, digest
 
+BY_SITE = "missing_by_site"
+"""The entry of a description with numbers of single sites, which no masked run records."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProblemFields:
@@ -110,6 +113,8 @@ class ProblemFields:
             for name, block in blocks
         }
         found: dict[str, Any] = {"parameters": parameters, **self.description}
+        if not with_rows:
+            found.pop(BY_SITE, None)
         if with_rows:
             found["rows"] = {site: count_rows(shard) for site, shard in self.shards.items()}
             found["digests"] = {site: digest(shard) for site, shard in self.shards.items()}

@@ -91,6 +91,16 @@ KINDS = {
         "the number of rows, mean and sd of each covariate at the site, and its least and greatest "
         "value, which are entries of single rows",
     ),
+    "numbers of rows, and of entries of each kind": Kind(
+        SUM, "the size of the site, and how many entries of each column are missing"
+    ),
+    "names of categories": Kind(SUM, "which categories occur at the site"),
+    "sums of columns and of their squares": Kind(
+        SUM, f"means, variances and covariances of columns at the site, {FEW_ROWS}"
+    ),
+    "rows in bins of columns, for the knots of splines": Kind(
+        SUM, "a histogram of the column at the site, in whose ends are single rows"
+    ),
     RESULT: Kind(
         IN_RESULT,
         f"positions of the site's agent: with shared noise, its gradients, {FEW_ROWS}; masks do "

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from starlings.sites.manifest import Manifest
 from starlings.tuning.absent import stood_in
 from starlings.tuning.tuner import Coordinates
 
+Whole = TypeVar("Whole", Problem, Network)
 MODE_FILE = "mode"
 """The file in the folder of the run of all sites with the mode that it has found."""
 NAMED_IN_ERRORS = 2
@@ -120,12 +121,12 @@ class Absence:
         """The name of the run in every frame."""
         return run_bytes(self.manifest, self.sites)
 
-    def apply(self, problem: Problem, network: Network) -> tuple[Problem, Network]:
-        """The problem and the network of the sites that take part."""
+    def without(self, whole: Whole) -> Whole:
+        """The problem, or the network, of the sites that take part."""
         if not self.sites:
-            return problem, network
+            return whole
         try:
-            return problem.without(self.sites), network.without(self.sites)
+            return whole.without(self.sites)
         except ValueError as error:
             raise SiteError(str(error)) from None
 
@@ -179,13 +180,17 @@ class SavedMode:
     path: Path
 
     @classmethod
-    def of(cls, home: Path, manifest: Manifest) -> SavedMode:
-        """That of a manifest, in the folder of a site."""
-        return cls(run_folder(home, manifest.hash) / MODE_FILE)
+    def of(cls, home: Path, manifest: Manifest, file: str = MODE_FILE) -> SavedMode:
+        """That of a manifest, in the folder of a site; or what else a file there has."""
+        return cls(run_folder(home, manifest.hash) / file)
 
     def save(self, mode: Coordinates, rows: bytes) -> None:
         """Keep a mode, with the digest of the rows of this site."""
-        write_private(self.path, values.encoded((rows, values.encoded(tuple(mode[:2])))))
+        self.save_bytes(values.encoded(tuple(mode[:2])), rows)
+
+    def save_bytes(self, saved: bytes, rows: bytes) -> None:
+        """Keep bytes, with the digest of the rows of this site."""
+        write_private(self.path, values.encoded((rows, saved)))
 
     def load(self, rows: bytes) -> bytes:
         """The mode as bytes, or none if this site has not saved one; other rows are an error."""

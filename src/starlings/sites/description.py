@@ -62,14 +62,13 @@ def what_runs(kit: Kit) -> list[tuple[str, str]]:
     """
     content, limits, manifest = kit.manifest.content, kit.manifest.limits, kit.manifest
     model, run = content["model"], content["run"]
-    covariates = ", ".join(model["covariates"]) or "nothing else"
     settings = ", ".join(f"{name} {value}" for name, value in sorted(run.items()))
     sampler = content["sampler"].get("name")
     lines = [
         ("trial", f"{manifest.trial}, manifest {manifest.number} of {content['created'][:10]}"),
         ("hash", grouped(manifest.hash)),
         ("authority", fingerprint(kit.authority.public_key())),
-        ("model", f"{_spoken(model['kind'])} of {model['outcome']} on {covariates}"),
+        ("model", _model(model)),
         ("", _options(model)),
         *[("column", f"{name}: {meaning or '-'}") for name, meaning in content["columns"].items()],
         ("how", f"{'sampler ' + sampler + '; ' if sampler else ''}{settings}"),
@@ -94,8 +93,17 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
+def _model(model: dict) -> str:
+    if "formula" in model:
+        return f"{model['family']} regression, {model['formula']}"
+    covariates = ", ".join(model["covariates"]) or "nothing else"
+    return f"{_spoken(model['kind'])} of {model['outcome']} on {covariates}"
+
+
 def _options(model: dict) -> str:
-    further = {"intercept": model["intercept"], **model["options"]}
+    named = ("kind", "outcome", "covariates", "standardise", "formula", "family", "options")
+    own = {k: v for k, v in model.items() if k not in named and v not in (None, {})}
+    further = {**own, **model["options"]}
     return ", ".join(f"{name} {value}" for name, value in sorted(further.items()))
 
 

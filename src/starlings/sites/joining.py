@@ -36,10 +36,11 @@ from starlings.runtime.peers.stream import Stream
 from starlings.runtime.peers.tls import Identity
 from starlings.runtime.peers.ways import DirectWay, RelayWay, Way
 from starlings.sampling import sample
-from starlings.sampling.private import measured_columns
+from starlings.sampling.private import check_rails
 from starlings.sites.absence import Absence, SavedMode, run_folder, with_stand_in
 from starlings.sites.agreement import agree
 from starlings.sites.approvals import verify_approval
+from starlings.sites.encodings import ENCODING_FILE, encoding_bytes, encoding_of_all
 from starlings.sites.endings import ended_by_signals, ended_by_time, first_start
 from starlings.sites.keys import key_hash, private_folder, write_private
 from starlings.sites.kit import Kit
@@ -47,6 +48,7 @@ from starlings.sites.same_run import OwnOutput, check_unchanged, digest_of_rows
 from starlings.sites.site_data import SiteData, refused_moments
 from starlings.sites.status import StatusFile
 from starlings.sites.transcript import Transcript
+from starlings.study.draft import Draft
 from starlings.study.study import Study
 from starlings.system.progress import Progress, observed_by
 
@@ -79,7 +81,8 @@ class Site:
     kit: Kit
     approval: bytes
     study: Study
-    problem: Problem
+    problem: Problem | Draft
+    """The problem; a draft where the sites have yet to agree on the columns of a formula."""
     network: Network
     rails: GuardRails
     absence: Absence
@@ -108,12 +111,17 @@ class Site:
         absence = Absence.declared(kit, without, rails)
         rows = SiteData.open(data, kit.site, list(manifest.content["columns"]))
         study = kit.study(rows)
-        everybody = study.make_problem([kit.site], refused_moments).part_of(manifest.sites)
-        problem, network = absence.apply(everybody, study.make_network(manifest.sites))
+        network = absence.without(study.make_network(manifest.sites))
         if manifest.content["privacy"] == "none":
             rails.check_masks()
-        measured = measured_columns(problem)
-        rails.check(network.size, problem.dim, problem.shards, measured=measured)
+        problem: Problem | Draft
+        if study.has_formula:
+            is_masked = manifest.content["privacy"] == "totals"
+            problem = study.draft([kit.site]).checked(rails, network.size, is_masked)
+        else:
+            everybody = study.make_problem([kit.site], refused_moments)
+            problem = absence.without(everybody.part_of(manifest.sites))
+            check_rails(problem, network, rails)
         return cls(kit, approval, study, problem, network, rails, absence)
 
     @property
@@ -135,6 +143,11 @@ class Site:
     def saved_mode(self) -> SavedMode:
         """The mode of the run of all sites, if this site has saved it."""
         return SavedMode.of(self.kit.home.path, self.kit.manifest)
+
+    @property
+    def saved_encoding(self) -> SavedMode:
+        """The encoding of the formula in the run of all sites, if this site has saved it."""
+        return SavedMode.of(self.kit.home.path, self.kit.manifest, ENCODING_FILE)
 
     @property
     def identity(self) -> Identity:
@@ -190,11 +203,11 @@ def join(
         network = site.network.distributed([site.number], communicator)
         network = network.limited(Budget(site.rails.most_rounds))
         agreement = agree(site.kit, site.approval, network, communicator, site.rails)
-        problem = _problem(site, communicator)
-        if not site.absence.sites:
-            network = network.noting_mode(lambda mode: _save_mode(site, mode))
         if site.kit.manifest.content["privacy"] == "totals":
             network = network.masked(agreement.secrecy)
+        problem = _problem(site, network, communicator)
+        if not site.absence.sites:
+            network = network.noting_mode(lambda mode: _save_mode(site, mode))
         settings = site.study.run_settings() | {"seed": agreement.seed, "privacy": "none"}
         sampler = site.study.make_sampler()
         with observed_by(status):
@@ -208,12 +221,32 @@ def join(
     return result
 
 
-def _problem(site: Site, communicator: PeersCommunicator) -> Problem:
+def _problem(site: Site, network: Network, communicator: PeersCommunicator) -> Problem:
     """The problem of the sites that take part, with a stand-in for the others if there is one."""
+    problem = site.problem
+    if isinstance(problem, Draft):
+        problem = _agreed(site, problem, network, communicator)
+        check_rails(problem, site.network, site.rails)
     if not site.absence.has_stand_in:
-        return site.problem
+        return problem
     own = site.saved_mode.load(digest_of_rows(site.problem))
-    return with_stand_in(site.problem, site.network, own, communicator)
+    return with_stand_in(problem, site.network, own, communicator)
+
+
+def _agreed(site: Site, draft: Draft, network: Network, communicator: PeersCommunicator) -> Problem:
+    """The problem of a formula: agreed now, or as in the run of all sites if some are absent.
+
+    Sums with and without a site would tell that site's own numbers, so that they are not repeated.
+    """
+    everybody, rows = site.kit.manifest.sites, digest_of_rows(draft)
+    if site.absence.sites:
+        known = encoding_of_all(site.network, site.saved_encoding.load(rows), communicator)
+        if known is not None:
+            return site.absence.without(draft.encoded(known).part_of(everybody))
+    problem = draft.problem(network)
+    if not site.absence.sites:
+        site.saved_encoding.save_bytes(encoding_bytes(problem), rows)
+    return site.absence.without(problem.part_of(everybody))
 
 
 def _save_mode(site: Site, mode: Any) -> None:

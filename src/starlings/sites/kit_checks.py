@@ -27,6 +27,7 @@ from starlings.sites.manifest import versions
 from starlings.sites.numerics import numeric_fingerprint
 from starlings.sites.reachability import proxy_of_environment, try_address, try_relay
 from starlings.sites.site_data import SiteData
+from starlings.study.study import Study
 from starlings.system.progress import number_of
 
 PASS, WARN, FAIL, SKIP = "PASS", "WARN", "FAIL", "SKIP"
@@ -201,8 +202,17 @@ def _numbers(situation: Situation) -> str:
 def _columns(situation: Situation) -> str:
     data = _site_data(situation)
     names = list(situation.kit.manifest.content["columns"])
+    study = _study(situation, data)
+    if study.has_formula:
+        rows = len(study.draft([situation.kit.site]).rows[0].table)
+        return f"{', '.join(names)} in {number_of(rows, 'row')} of {data.path}"
     rows = len(data.read(names, None)[situation.kit.site])
     return f"{', '.join(names)} in {number_of(rows, 'row')} of {data.path}, all of them numbers"
+
+
+def _study(situation: Situation, data: SiteData) -> Study:
+    manifest = situation.kit.manifest
+    return manifest.study(Path(f"{manifest.trial}.toml"), data, has_sampler=False)
 
 
 def _guard_rails(situation: Situation) -> str:
@@ -214,11 +224,15 @@ def _guard_rails(situation: Situation) -> str:
             f"guard rail most_rounds: the manifest allows {limits.rounds:,} network rounds, and "
             f"this site {own.most_rounds:,}. Ask the coordinator for a smaller budget."
         )
-    study = kit.manifest.study(Path(f"{kit.manifest.trial}.toml"), data, has_sampler=False)
-    problem = study.make_problem([kit.site])
-    if kit.manifest.content["privacy"] != "totals":
+    study, is_masked = _study(situation, data), kit.manifest.content["privacy"] == "totals"
+    if not is_masked:
         own.check_masks()
-    rails, measured = limits.with_those_of(own), measured_columns(problem)
+    rails = limits.with_those_of(own)
+    if study.has_formula:
+        study.draft([kit.site]).checked(rails, len(kit.manifest.sites), is_masked)
+        return "rows and categories are enough, as far as one site can tell"
+    problem = study.make_problem([kit.site])
+    measured = measured_columns(problem)
     rails.check(len(kit.manifest.sites), problem.dim, problem.shards, measured=measured)
     return f"{number_of(problem.dim, 'parameter')}; rows and categories are enough"
 

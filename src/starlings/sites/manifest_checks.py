@@ -98,7 +98,7 @@ def _check_study(content: Table, where: str) -> None:
         study = study_from_text(content["study"], Path(where), has_sampler=False)
         found = described(study, content["study"], sorted(content["sites"]))
         found["privacy"] = study.run.options.get("privacy", "none")
-        columns = {*study.model.covariates, study.model.outcome}
+        columns = set(study.model.columns)
         is_same = all(canonical(value) == canonical(content[n]) for n, value in found.items())
     except (ValueError, TypeError) as error:
         raise SiteError(f"{where}: its study cannot be read: {error}") from None

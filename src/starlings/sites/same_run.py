@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import jax
 import numpy as np
 
 from starlings.errors import SiteError
 from starlings.network.communicator import Communicator
-from starlings.problem import Problem
+from starlings.problem.shards import Rows
 from starlings.sites.keys import write_private
 from starlings.sites.manifest import versions
 
 
-def check_unchanged(problem: Problem, communicator: Communicator) -> None:
+class HasRows(Protocol):
+    """A problem, or a draft of one."""
+
+    @property
+    def shards(self) -> Mapping[str, Rows]:
+        """The columns of each local site."""
+
+
+def check_unchanged(problem: HasRows, communicator: Communicator) -> None:
     """Refuse to go on with other rows or packages than before a restart.
 
     This is on disk before anything is sent, so that no mask hides two different numbers, also where
@@ -30,7 +40,7 @@ def check_unchanged(problem: Problem, communicator: Communicator) -> None:
         )
 
 
-def digest_of_rows(problem: Problem) -> bytes:
+def digest_of_rows(problem: HasRows) -> bytes:
     """A digest of what the messages of this site follow from, beside the manifest."""
     found = hashlib.sha256(str(versions()).encode())
     for array in jax.tree.leaves(dict(problem.shards)):

@@ -68,11 +68,23 @@ class SiteData:
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
         """Columns as finite floats, under their names in the trial."""
-        if sites is not None and list(sites) != [self.site]:
-            raise SiteError(f"{self.path} has the rows of {self.site!r} only, not of {sites}.")
-        local = [self.local_names.get(name, name) for name in columns]
+        local = self._local(columns, sites)
         frame = numeric_columns(read_rows(self.path, local), local, self.path)
         return {self.site: frame[local].set_axis(list(columns), axis=1)}
+
+    def tables(
+        self, columns: Sequence[str], sites: Sequence[str] | None, as_text: Sequence[str] = ()
+    ) -> dict[str, pd.DataFrame]:
+        """Columns as they stand in the file, under their names in the trial."""
+        local = self._local(columns, sites)
+        frame = read_rows(self.path, local, as_text=self._local(as_text, sites))
+        return {self.site: frame[local].set_axis(list(columns), axis=1)}
+
+    def _local(self, columns: Sequence[str], sites: Sequence[str] | None) -> list[str]:
+        """What this site's file calls the columns."""
+        if sites is not None and list(sites) != [self.site]:
+            raise SiteError(f"{self.path} has the rows of {self.site!r} only, not of {sites}.")
+        return [self.local_names.get(name, name) for name in columns]
 
     def place(self, site: str, row: int) -> str:
         """The line and the file of a row."""

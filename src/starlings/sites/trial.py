@@ -92,7 +92,7 @@ class Trial:
             contacts,
             _relays(sections["relay"]),
             _direct(sections["direct"], contacts),
-            _columns(sections["columns"], [*study.model.covariates, study.model.outcome]),
+            _columns(sections["columns"], study.model.columns),
             _limits(sections["limits"]),
             code_of(study),
         )

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from starlings.errors import PrivacyError
+from starlings.network import Network
+from starlings.problem import Problem
 from starlings.results.result import Result
 from starlings.sampling import sample
+from starlings.sampling.private import agreeing_network, check_rails, rails_of
+from starlings.study.schema import first_names
 from starlings.study.study import Study
 from starlings.system.progress import print_status
 
@@ -51,24 +55,32 @@ def run_on(cluster: Cluster, plan: Study, settings: dict[str, Any], quiet: bool)
     network = cluster.place(network, partition)
     cluster.where = f", which holds {_listed(network.local_names)}"
     print_status(str(partition), progress)
-    problem = plan.make_problem(network.local_names, cluster.merged).part_of(sites)
+    if plan.has_formula:
+        problem, network = _agreed(plan, network, str(settings.get("privacy", "none")))
+        settings = settings | {"privacy": "none"}  # it is masked already
+    else:
+        problem = plan.make_problem(network.local_names, cluster.merged).part_of(sites)
     return sample(problem, network, plan.make_sampler(), **settings, progress=progress)
+
+
+def _agreed(plan: Study, network: Network, privacy: str) -> tuple[Problem, Network]:
+    """The problem of this process, agreed by sums over a network, masked if it has to be."""
+    draft, rails = plan.draft(network.local_names), rails_of(network, privacy)
+    if rails is not None:
+        draft = draft.checked(rails, network.size, is_masked=privacy != "none")
+    network = agreeing_network(network, privacy)
+    problem = plan.problem_of(draft, network)
+    check_rails(problem, network, rails)
+    return problem, network
 
 
 def _title(plan: Study) -> str:
     """The first line of progress, which is shown before the rows are read."""
-    model = plan.model
     where = plan.data.folder or plan.data.file or plan.source.path
-    regression = f"{model.kind} of {model.outcome} on {_first_names(model.covariates)}"
-    return f"{plan.path}: {regression}; rows in {where}"
-
-
-def _first_names(names: list[str], most: int = 5) -> str:
-    """The first names of a list, separated by commas."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    return f"{plan.path}: {plan.model.title}; rows in {where}"
 
 
 def _listed(sites: list[str]) -> str:
     """How many sites, and the first of them."""
-    shown = _first_names(sites)
+    shown = first_names(sites)
     return f"the site {shown}" if len(sites) == 1 else f"{len(sites)} sites: {shown}"

@@ -5,12 +5,16 @@ A section has keys of its own, and the arguments of what it chooses: a model, a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlings import models
+from starlings.formulas import Request
+from starlings.models.formula_families import asked_of_rows, family_of, settings_of
+from starlings.models.formula_regression import formula_of
 from starlings.network import Network
 from starlings.samplers import Sampler
 from starlings.samplers.names import find_sampler, is_tunable
@@ -32,6 +36,11 @@ FROM_THE_COMMAND = ("progress", "output", "overwrite", "checkpoint", "resume")
 """Arguments of `sample` that the command line decides on; `output` is a key of its own."""
 
 
+def first_names(names: Sequence[str], most: int = 5) -> str:
+    """The first names of a list, separated by commas."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
 @dataclass(frozen=True)
 class ModelSection:
     """The section [model]; `options` are keywords of the regression."""
@@ -42,6 +51,67 @@ class ModelSection:
     intercept: bool = True
     standardise: bool = False
     options: Table = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the rows need."""
+        return [*self.covariates, self.outcome]
+
+    @property
+    def title(self) -> str:
+        """What is to be inferred, in a few words."""
+        return f"{self.kind} of {self.outcome} on {first_names(self.covariates)}"
+
+
+@dataclass(frozen=True)
+class FormulaSection:
+    """The section [model] with a formula; `options` are settings of the family."""
+
+    formula: str
+    family: str = "gaussian"
+    missing: str | None = None
+    random: str | None = None
+    offset: str | None = None
+    weights: str | None = None
+    trials: str | None = None
+    levels: Table = field(default_factory=dict)
+    reference: Table = field(default_factory=dict)
+    priors: Table = field(default_factory=dict)
+    options: Table = field(default_factory=dict)
+
+    @property
+    def standardise(self) -> bool:
+        """Never: a formula has `scale(...)`."""
+        return False
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the rows need."""
+        return self.request.columns
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The columns that are categories whatever their entries look like."""
+        return list({**self.request.levels, **self.request.categories})
+
+    @cached_property
+    def request(self) -> Request:
+        """The formula, and what the study says about it."""
+        return Request.of(
+            formula_of(self.formula, self.family, self.random),
+            self.missing,
+            self.levels,
+            self.reference,
+            self.offset,
+            self.weights,
+            self.trials,
+            **asked_of_rows(family_of(self.family, **self.options)),
+        )
+
+    @property
+    def title(self) -> str:
+        """What is to be inferred, in a few words."""
+        return f"{self.family} regression, {self.formula}"
 
 
 @dataclass(frozen=True)
@@ -89,7 +159,7 @@ OPTIONAL = ("sampler", "run")
 class Sections(NamedTuple):
     """All sections of a study, with known keys and values of the right type."""
 
-    model: ModelSection
+    model: ModelSection | FormulaSection
     data: DataSection
     network: NetworkSection
     sampler: SamplerSection
@@ -110,13 +180,12 @@ def checked_sections(sections: Mapping[str, Section], has_data: bool = True) -> 
     """
     model = sections["model"]
     found = Sections(
-        model=model.read(ModelSection, _model_keys(model)),
+        model=_model(model),
         data=sections["data"].read(DataSection, {}),
         network=sections["network"].read(NetworkSection, _graph_keys(sections["network"])),
         sampler=sections["sampler"].read(SamplerSection, _sampler_keys(sections["sampler"])),
         run=sections["run"].read(RunSection, _run_keys()),
     )
-    _check_model(model, found.model)
     if has_data:
         _check_data(sections["data"], found.data)
     _check_method(sections["run"], found)
@@ -144,8 +213,29 @@ def is_to_be_tuned(sampler: type[Sampler], settings: Table) -> bool:
     return not settings and is_tunable(sampler)
 
 
-def _model_keys(section: Section) -> dict[str, Key]:
-    return keys_of(section.choice("kind", MODELS), besides=FROM_THE_STUDY)
+def _model(section: Section) -> ModelSection | FormulaSection:
+    """The section [model], of one of its two sorts."""
+    if "formula" not in section.table:
+        keys = keys_of(section.choice("kind", MODELS), besides=FROM_THE_STUDY)
+        model = section.read(ModelSection, keys)
+        _check_model(section, model)
+        return model
+    if "kind" in section.table:
+        raise section.error('has `kind` and `formula`; with a formula write family = "logistic".')
+    family = section.table.get("family", FormulaSection.family)
+    try:
+        settings = settings_of(family) if isinstance(family, str) else ()
+    except ValueError as error:
+        raise section.error(str(error)) from None
+    found = section.read(FormulaSection, dict.fromkeys(settings, Key(Any, False)))
+    for name in ("levels", "reference", "priors"):
+        if not isinstance(getattr(found, name), dict):
+            raise section.error(f"`{name}` must be a table [model.{name}].")
+    try:
+        found.request  # noqa: B018  an error in it names the file
+    except ValueError as error:
+        raise section.error(str(error)) from None
+    return found
 
 
 def _graph_keys(section: Section) -> dict[str, Key]:

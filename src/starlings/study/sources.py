@@ -58,6 +58,11 @@ class Source(Protocol):
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
         """Columns as finite floats, by site, of the given sites; of all sites if None."""
 
+    def tables(
+        self, columns: Sequence[str], sites: Sequence[str] | None, as_text: Sequence[str] = ()
+    ) -> dict[str, pd.DataFrame]:
+        """Columns as they stand in the file, by site; those of `as_text` are not made numbers."""
+
     def place(self, site: str, row: int) -> str:
         """Where a row is, for error messages; `row` is its number in the file, from 0."""
 
@@ -76,6 +81,21 @@ class SiteFile:
 
     def read(self, columns: Sequence[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
         """Columns by site; the index of a table has the rows' numbers in the file."""
+        frame, numbers, names = self._read(columns, sites)
+        frame = numeric_columns(frame, columns, self.path)
+        return _by_site(frame, numbers, names, names if sites is None else sites)
+
+    def tables(
+        self, columns: Sequence[str], sites: Sequence[str] | None, as_text: Sequence[str] = ()
+    ) -> dict[str, pd.DataFrame]:
+        """Columns as they stand in the file, by site."""
+        frame, numbers, names = self._read(columns, sites, as_text)
+        return _by_site(frame, numbers, names, names if sites is None else sites)
+
+    def _read(
+        self, columns: Sequence[str], sites: Sequence[str] | None, as_text: Sequence[str] = ()
+    ) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
+        """The rows of some sites, the place of each row's site, and the names of all sites."""
         labels = read_labels(self.path, self.column)
         names, numbers = site_names(labels)
         wanted, chosen = None, None
@@ -84,9 +104,8 @@ class SiteFile:
             wanted = np.isin(numbers, [place[site] for site in sites])
             chosen = Selection(self.column, pd.unique(labels[wanted]))
             numbers = numbers[wanted]
-        frame = read_rows(self.path, columns, wanted, chosen, is_checked=True)
-        frame = numeric_columns(frame, columns, self.path)
-        return _by_site(frame, numbers, names, names if sites is None else sites)
+        frame = read_rows(self.path, columns, wanted, chosen, True, as_text)
+        return frame, numbers, names
 
     def place(self, site: str, row: int) -> str:
         """The line, the file and the site of a row."""
@@ -118,6 +137,14 @@ class SiteFolder:
         if faults:
             raise ColumnError(_described(faults))
         return found
+
+    def tables(
+        self, columns: Sequence[str], sites: Sequence[str] | None, as_text: Sequence[str] = ()
+    ) -> dict[str, pd.DataFrame]:
+        """Columns as they stand in the files, by site."""
+        files = self._files()
+        wanted = list(files) if sites is None else sites
+        return {site: read_rows(files[site], columns, as_text=as_text) for site in wanted}
 
     def place(self, site: str, row: int) -> str:
         """The line and the file of a row."""

@@ -16,6 +16,22 @@ Every section, its keys, their types and their defaults. A key without a default
                     intercept columns are scaled and not centred.
     ...             the keywords of that regression, such as prior_std, with its defaults.
 
+[model]         Or, instead of these keys, a formula; see `starlings.regression`. The columns are
+                agreed by sums over the sites: levels, knots, means; no row leaves its site.
+    formula         text, such as "readmitted ~ age + C(ward) + bs(stay, df=4)".
+    family          text, default "gaussian": the distribution of the outcome, such as "logistic".
+    missing         text, "drop" or "error". What to do with rows that have a missing entry; it has
+                    to be said where there are any.
+    random          text, such as "(1 + age | site)". What varies from site to site.
+    offset, weights, trials
+                    text. Columns: what is added to the predictor, weights, numbers of trials.
+    levels          table, such as {ward = ["A", "B", "C"]}. The levels of categories, the first
+                    one the reference. By default those that occur, whose names then leave the site.
+    reference       table, such as {ward = "B"}. The level to which the others are compared.
+    priors          table, such as {age = "normal(0, 1)"}. Priors of coefficients by their names;
+                    often written as a section [model.priors].
+    ...             the settings of the family.
+
 [data]          Where the rows are: either `file` and `site`, or `folder`. A trial of several
                 organisations (see `starlings.sites.trial`) has no such section: there every site
                 adds its own rows.
@@ -67,29 +83,28 @@ Paths are relative to the folder of the TOML file.
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
-import numpy as np
-import pandas as pd
 
-from starlings.errors import ConstantColumnWarning, nearest
+from starlings.errors import nearest
+from starlings.formulas import Sums
 from starlings.network import Network
 from starlings.problem import Problem
-from starlings.problem.columns import RowError
 from starlings.problem.hub import with_hub
 from starlings.problem.penalties import PENALTIES, Penalty
 from starlings.problem.supports import SUPPORTS
 from starlings.samplers import Decay, Sampler
+from starlings.study.draft import Draft
+from starlings.study.named_columns import NamedColumns
 from starlings.study.schema import (
     GRAPHS,
     HUB,
-    MODELS,
     DataSection,
+    FormulaSection,
     ModelSection,
     NetworkSection,
     RunSection,
@@ -99,9 +114,7 @@ from starlings.study.schema import (
     sampler_class,
 )
 from starlings.study.sections import Pairs, Section, Table, keys_of
-from starlings.study.sources import Moments, SiteFile, SiteFolder, Source, moments, standardisation
-from starlings.study.standardising import Standardisation
-from starlings.study.tables import ColumnError
+from starlings.study.sources import Moments, SiteFile, SiteFolder, Source
 
 
 @dataclass(frozen=True)
@@ -115,7 +128,7 @@ class Study:
     """
 
     path: Path
-    model: ModelSection
+    model: ModelSection | FormulaSection
     data: DataSection
     network: NetworkSection
     sampler: SamplerSection
@@ -157,57 +170,32 @@ class Study:
             share: called with the moments of these sites, returns those of all sites. Needed for
                 `standardise` if other processes have the other sites.
         """
-        columns = [*self.model.covariates, self.model.outcome]
-        source, rows = self.source, self._rows(columns, sites)
-        scale = self._standardisation(rows, share)
-        X = pd.concat(rows.values())[self.model.covariates]
-        y = pd.concat(rows.values())[self.model.outcome]
-        numbers = np.repeat(np.arange(len(rows)), [len(frame) for frame in rows.values()])
-        try:
-            X = X if scale is None else scale.of(X)
-            problem = self._regression(X, y, numbers, has_all_rows=sites is None)
-            problem = self._described(problem.renamed(list(rows)), scale)
+        if isinstance(self.model, FormulaSection):
+            problem = self.draft(sites).agreed(Sums())
             return self._coordinated(problem, has_all_rows=sites is None)
-        except RowError as error:
-            site = list(rows)[numbers[error.row]]
-            place = source.place(site, int(y.index[error.row]))
-            raise ValueError(f"{error.text} in {place}.") from None
+        named = NamedColumns(self.path, self.model, self.source)
+        problem = named.problem(sites, share, self._sections())
+        return self._coordinated(problem, has_all_rows=sites is None)
 
-    def _rows(self, columns: list[str], sites: Sequence[str] | None) -> dict[str, pd.DataFrame]:
-        """The columns of the sites; an error names the study too."""
-        try:
-            return self.source.read(columns, sites)
-        except ColumnError as error:
-            raise ColumnError(f"{self.path}: {error}") from None
+    @property
+    def has_formula(self) -> bool:
+        """Whether the sites have to agree on the columns of a formula."""
+        return isinstance(self.model, FormulaSection)
 
-    def _standardisation(
-        self, rows: Mapping[str, pd.DataFrame], share: Callable[[Moments], Moments]
-    ) -> Standardisation | None:
-        """The means and standard deviations of the covariates; None if they stay as they are."""
-        covariates = self.model.covariates
-        if not (self.model.standardise and covariates):
-            return None
-        local = {site: moments(frame[covariates]) for site, frame in rows.items()}
-        scale = standardisation(covariates, share(local), self.source.path)
-        return scale if self.model.intercept else scale.without_centring()
+    def draft(self, sites: Sequence[str] | None = None) -> Draft:
+        """The rows of some sites, or of all, for a model with a formula; see `Draft`."""
+        assert isinstance(self.model, FormulaSection)
+        return Draft.read(self.path, self.model, self.source, sites, self._sections())
 
-    def _regression(
-        self, X: pd.DataFrame, y: pd.Series, sites: np.ndarray, has_all_rows: bool
-    ) -> Problem:
-        with warnings.catch_warnings():
-            if not has_all_rows:  # a column that is constant here may vary at other sites
-                warnings.simplefilter("ignore", ConstantColumnWarning)
-            settings = {"intercept": self.model.intercept, **self.model.options}
-            return MODELS[self.model.kind](X, y, sites, **settings)
+    def problem_of(self, draft: Draft, network: Network) -> Problem:
+        """The problem of a process, whose sites agree with all others over a network."""
+        problem = self._coordinated(draft.problem(network), has_all_rows=False)
+        return problem.part_of(network.names)
 
-    def _described(self, problem: Problem, scale: Standardisation | None) -> Problem:
-        """The problem with what its results record: its origin, and the units of `beta`."""
+    def _sections(self) -> dict[str, Any]:
+        """What results record of the study."""
         sections = {"model": asdict(self.model), "data": asdict(self.data)}
-        problem = problem.with_description(study=self.path.name, **sections)
-        if scale is None:
-            return problem
-        problem = problem.with_report(scale.report(self.model.intercept))
-        return problem.with_description(standardised=scale.record())
+        return {"study": self.path.name, **sections}
 
     def _coordinated(self, problem: Problem, has_all_rows: bool) -> Problem:
         """The problem with a hub, if the network has one."""

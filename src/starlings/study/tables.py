@@ -6,7 +6,7 @@ Lines of a CSV file are counted from 1, as editors do, and rows of a Parquet fil
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +57,7 @@ def read_rows(
     is_wanted: np.ndarray | None = None,
     site: Selection | None = None,
     is_checked: bool = False,
+    as_text: Collection[str] = (),
 ) -> pd.DataFrame:
     """Columns of a .csv or .parquet file; the index has the rows' numbers in the file, from 0.
 
@@ -69,6 +70,7 @@ def read_rows(
         site: the same rows as values of a column, so that only those row groups of a Parquet file
             are read which can have them.
         is_checked: whether the file is known to have no rows of a wrong length.
+        as_text: columns of a CSV file whose entries stay text, so that 01 is not 1.
     """
     source = _table(path)
     names = column_names(source)
@@ -77,7 +79,7 @@ def read_rows(
     if not is_checked:
         number_of_rows(source)  # refuses rows of another length than the header
     if _is_csv(source):
-        return _read_csv(source, names, wanted, is_wanted)
+        return _read_csv(source, names, wanted, is_wanted, as_text)
     frame = _read_parquet(source, wanted, site)
     rows = np.arange(len(frame)) if is_wanted is None else np.flatnonzero(is_wanted)
     return frame.set_axis(rows, axis=0)
@@ -151,10 +153,15 @@ def _table(path: str | Path) -> Path:
 
 
 def _read_csv(
-    source: Path, names: list[str], wanted: Sequence[str], is_wanted: np.ndarray | None
+    source: Path,
+    names: list[str],
+    wanted: Sequence[str],
+    is_wanted: np.ndarray | None,
+    as_text: Collection[str],
 ) -> pd.DataFrame:
     places = sorted(names.index(name) for name in wanted)
-    pieces = pd.read_csv(source, usecols=places, chunksize=PIECE, **CSV)
+    types = {names.index(name): str for name in as_text if name in wanted}
+    pieces = pd.read_csv(source, usecols=places, chunksize=PIECE, dtype=types, **CSV)
     # The index of a piece has the numbers of its rows in the file.
     chosen = [p if is_wanted is None else p[is_wanted[p.index]] for p in pieces]
     return pd.concat(chosen).set_axis([names[place] for place in places], axis=1)
