@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import starlings as st
+from starlings.formulas import Encoding
 from starlings.results.answers import prediction
-from tests.answers.made import made
+from tests.answers.made import SITES, made
 
 LABELS = ["intercept", "age", "smoker"]
 MEAN = np.array([1.0, 0.5, -2.0])
@@ -117,3 +121,59 @@ def test_what_cannot_be_predicted_says_why(beta):
         result.effects(NEW, ["ages"])
     with pytest.raises(ValueError, match="not of a regression of starlings"):
         made({"theta": (beta, None)}, {}).predict(NEW)
+
+
+FORMULA = Encoding(
+    formula="age + C(ward)",
+    outcome="cost",
+    random="1 + age",
+    offset="known",
+    kinds={"age": "number", "ward": "category"},
+    levels={"ward": ("A", "B")},
+    labels=("Intercept", "age", "C(ward)[T.B]"),
+    random_labels=("Intercept", "age"),
+    means=(1.0, 60.0, 0.5),
+    scales=(0.0, 10.0, 0.5),
+)
+PATIENTS = pd.DataFrame({"age": [2.0, -1.0], "ward": ["B", "A"], "known": [0.0, 10.0]})
+EFFECTS = np.array([[1.0, 0.0], [0.0, -2.0], [3.0, 1.0]])
+"""Effects of the three sites, which are known."""
+
+
+def test_a_named_site_has_its_own_effects_and_a_new_one_those_of_a_law(beta):
+    """Of a new site, x'beta + r'u has the variance x'Vx + r'Sr with S the covariance of sites."""
+    sd, correlation = np.array([0.7, 0.2]), np.array([[1.0, -0.6], [-0.6, 1.0]])
+    lead = beta.shape[:2]
+    parameters = {
+        "beta": (beta, list(FORMULA.labels)),
+        "site_effect": (np.broadcast_to(np.zeros(2), (*lead, 2)), None),
+        "site_sd": (np.broadcast_to(sd, (*lead, 2)), None),
+        "site_correlation": (np.broadcast_to(correlation, (*lead, 2, 2)), None),
+        "sigma": (np.full(lead, SIGMA), None),
+    }
+    about = {"encoding": FORMULA.as_json(), "family": "gaussian", "family_settings": {}}
+    plain = made(parameters, json.loads(json.dumps({"kind": "regression", "regression": about})))
+    tree = plain.tree.copy()
+    effects = np.broadcast_to(EFFECTS, (*lead, 3, 2))
+    tree["posterior"] = (
+        tree["posterior"]
+        .to_dataset()
+        .assign(site_effect=(("chain", "draw", "agent", "site_effect_dim_0"), effects))
+    )
+    result = st.Result(tree)
+    x = np.array([[1.0, 2.0, 1.0], [1.0, -1.0, 0.0]])
+    exact, spread = x @ MEAN + [0.0, 10.0], np.linalg.norm(x @ FACTOR, axis=1)
+    for site, own in zip(SITES, EFFECTS, strict=True):
+        table = result.predict(PATIENTS, site=site)
+        error = ERROR * spread
+        assert (abs(table["mean"] - exact - x[:, :2] @ own) < error).all()
+        np.testing.assert_allclose(table["sd"], spread, rtol=ERROR)
+    of_sites = np.einsum("ri,ij,rj->r", x[:, :2], sd[:, None] * correlation * sd, x[:, :2])
+    table, whole = result.predict(PATIENTS), np.sqrt(spread**2 + of_sites)
+    assert (abs(table["mean"] - exact) < ERROR * whole).all()
+    np.testing.assert_allclose(table["sd"], whole, rtol=ERROR)
+    with pytest.raises(ValueError, match=r"`site` must be one of .* got 'nort'\. Did you mean"):
+        result.predict(PATIENTS, site="nort")
+    effects_of_ward = result.effects(PATIENTS, ["ward"])
+    assert list(effects_of_ward.index) == ["ward: B minus A"]
+    assert effects_of_ward["mean"].iloc[0] == pytest.approx(beta[..., 2].mean(), rel=1e-9)

@@ -80,10 +80,6 @@ class RegressionModel(ABC):
         """About the standard deviation of a numerical column; 1 where it is not known."""
         return 1.0
 
-    def own_parameters(self, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The parameters that the family reads, from all draws by name."""
-        return dict(draws)
-
 
 @dataclass(frozen=True)
 class FormulaModel(RegressionModel):

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from starlings.errors import check_choice
+from starlings.errors import check_choice, nearest
 from starlings.results.answers.intervals import interval_levels, moments_and_interval
 from starlings.results.answers.model import (
     COEFFICIENTS,
@@ -31,6 +31,7 @@ from starlings.results.answers.model import (
     as_table,
     regression_of,
 )
+from starlings.results.answers.site_effects import effects_of
 from starlings.results.tables import ROW_HEADING, AnswerTable
 
 MAX_DRAWS = 4000
@@ -47,6 +48,8 @@ class Predictor:
     model: RegressionModel
     draws: Mapping[str, np.ndarray]
     """Draws of every parameter by name, (draw, ...)."""
+    effects: np.ndarray | None = None
+    """u_s of eq. (1), (draw, column of r); None in a model without effects of sites."""
 
     @classmethod
     def of(
@@ -55,6 +58,7 @@ class Predictor:
         posterior: xr.Dataset,
         site: str | None = None,
         draws: int | None = None,
+        seed: int = 0,
     ) -> Predictor:
         """That of a result.
 
@@ -63,17 +67,19 @@ class Predictor:
             posterior: its draws.
             site: the site whose own effects count; None for a new one.
             draws: how many draws to use; None for at most `MAX_DRAWS`.
+            seed: of the effects of a new site.
         """
         model = regression_of(attrs, posterior)
-        return cls(model, model.own_parameters(chosen_draws(posterior, draws)))
+        found = chosen_draws(_of_agent(posterior, site), draws)
+        return cls(model, found, effects_of(found, site, np.random.default_rng([seed, 1])))
 
     def expected(self, rows: Rows) -> np.ndarray:
         """The expected outcome of every row, eq. (2), (draw, row)."""
-        return self.model.family.mean(self.draws, self._eta(rows), rows.columns)
+        return self.model.family.mean(self.draws, self._eta(rows), dict(rows.columns))
 
     def outcomes(self, rows: Rows, rng: np.random.Generator) -> np.ndarray:
         """One outcome of every row for every draw, eq. (3), (draw, row)."""
-        return self.model.family.draw(rng, self.draws, self._eta(rows), rows.columns)
+        return self.model.family.draw(rng, self.draws, self._eta(rows), dict(rows.columns))
 
     @property
     def num_draws(self) -> int:
@@ -82,7 +88,9 @@ class Predictor:
 
     def part(self, some: slice) -> Predictor:
         """The same with some of the draws."""
-        return replace(self, draws={name: values[some] for name, values in self.draws.items()})
+        draws = {name: values[some] for name, values in self.draws.items()}
+        effects = None if self.effects is None else self.effects[some]
+        return replace(self, draws=draws, effects=effects)
 
     def simulated(self, rows: Mapping[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """The columns of a site's rows that are random, simulated for every draw, (draw, row).
@@ -92,7 +100,7 @@ class Predictor:
             rng: the source of the random numbers.
         """
         own = self._of_sites()
-        return own.model.family.simulated(rng, own.draws, own._eta(_of_site(rows)), rows)
+        return own.model.family.simulated(rng, own.draws, own._eta(_of_site(rows)), dict(rows))
 
     def expected_at(self, rows: Mapping[str, Any]) -> np.ndarray:
         """The expected outcome of each of a site's rows, on average over the draws, (row,)."""
@@ -112,7 +120,22 @@ class Predictor:
             yield rows.part(slice(first, first + size))
 
     def _eta(self, rows: Rows) -> np.ndarray:
-        return self.draws[COEFFICIENTS] @ rows.x.T + rows.columns.get("offset", 0.0)  # (1)
+        eta = self.draws[COEFFICIENTS] @ rows.x.T + rows.columns.get("offset", 0.0)  # (1)
+        if "r" not in rows.columns:
+            return eta
+        if self.effects is None:
+            raise ValueError("this result has no effects of sites, which its model speaks of.")
+        return eta + self.effects @ rows.columns["r"].T
+
+
+def _of_agent(posterior: xr.Dataset, site: str | None) -> xr.Dataset:
+    """The draws of one site's agent; those of all for None."""
+    if site is None:
+        return posterior
+    agents = posterior["agent"].values.astype(str).tolist()
+    if site not in agents:
+        raise ValueError(f"`site` must be one of {agents}, got {site!r}.{nearest(site, agents)}")
+    return posterior.isel(agent=[agents.index(site)])
 
 
 def _of_site(rows: Mapping[str, Any]) -> Rows:
@@ -135,7 +158,8 @@ def predicted(
     check_choice(KINDS, kind=kind)
     interval_levels(prob)  # refuses what is no probability
     table = as_table(new_rows, "new_rows")
-    predictor, rng = Predictor.of(attrs, posterior, site, draws), np.random.default_rng(seed)
+    predictor = Predictor.of(attrs, posterior, site, draws, seed)
+    rng = np.random.default_rng(seed)
     rows = predictor.model.rows(table)
     parts = [
         moments_and_interval(

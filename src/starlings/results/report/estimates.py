@@ -249,7 +249,7 @@ class _Plot:
         certain = positive if is_up else 1 - positive
         words = ("longer" if is_up else "shorter") if what == "time" else _word(is_up)
         number = "over 99.9" if certain > 0.999 else f"{100 * certain:.3g}"
-        text = f"{words} {what}".strip() + f" (probability {number} %)"
+        text = f"{words} {what}".strip() + f" (probability {number}\u00a0%)"
         return text if certain >= 0.975 else f"unclear: {text}"
 
 

@@ -93,7 +93,7 @@ class Question:
     @property
     def formula(self) -> str | None:
         """The formula as it was written."""
-        return self.model.get("formula")
+        return self.model.get("regression", {}).get("formula") or self.model.get("formula")
 
     @property
     def family(self) -> str | None:
@@ -132,13 +132,13 @@ class Question:
     @property
     def sites(self) -> list[Site]:
         """Rows and missing entries of every site."""
-        rows, gaps = self.model.get("rows", {}), self._missing
+        rows, gaps = self.model.get("rows", {}), self.model.get("missing_by_site", {})
         return [
             Site(
                 name,
                 rows.get(name),
-                int(gaps.get("dropped", {}).get(name, 0)),
-                ", ".join(f"{k}: {v:,}" for k, v in gaps.get("by_site", {}).get(name, {}).items()),
+                int(gaps.get(name, {}).get("dropped", 0)),
+                _counts(gaps.get(name, {}).get("entries", {})),
             )
             for name in self.site_names
         ]
@@ -158,8 +158,15 @@ class Question:
         return own or None
 
     @property
-    def _missing(self) -> dict[str, Any]:
-        return self.model.get("regression", {}).get("missing", {}) or {}
+    def left_out(self) -> str:
+        """How many rows of all sites were left out, in words; empty if none were."""
+        found = self.model.get("regression", {}).get("missing", {})
+        dropped = int(found.get("dropped", 0))
+        if not dropped:
+            return ""
+        verb = "row was" if dropped == 1 else "rows were"
+        entries = _counts(found.get("entries", {}))
+        return f"{dropped:,} {verb} left out because an entry is missing ({entries})"
 
     @property
     def title(self) -> str:
@@ -169,3 +176,8 @@ class Question:
         return (
             f"{subject} analysis of {count} sites together" if count > 1 else f"{subject} analysis"
         )
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    """Numbers by name, such as "age: 3, ward: 1"; none of them is 0."""
+    return ", ".join(f"{name}: {count:,}" for name, count in found.items() if count)

@@ -20,8 +20,9 @@ GRAPH_SIZE = 560
 """Width of the picture of the network, in its own units."""
 MOST_LABELLED = 60
 """Sites whose names are written around the network, at most."""
-LABEL_LETTERS = 22
-"""Letters of a name around the network; of longer ones the rest is left out."""
+LABEL_LETTERS, FEW_LETTERS = 22, 18
+"""Letters of a name around the network, and around one of few sites, whose letters are larger; of
+longer names the rest is left out."""
 
 
 def element(tag: str, content: Any = "", **attributes: Any) -> Markup:
@@ -137,7 +138,7 @@ def graph(names: Sequence[str], edges: Sequence[Sequence[str]]) -> Markup:
     angles = {n: 2 * math.pi * k / len(names) - math.pi / 2 for k, n in enumerate(names)}
     has_names = len(names) <= MOST_LABELLED
     is_few = len(names) <= 12
-    radius = 130 if is_few else GRAPH_SIZE / 2 - (150 if has_names else 20)
+    radius = 115 if is_few else GRAPH_SIZE / 2 - (150 if has_names else 20)
     margin = 40 if is_few else GRAPH_SIZE / 2 - radius
     at = {
         name: (GRAPH_SIZE / 2 + radius * math.cos(a), radius * math.sin(a))
@@ -161,7 +162,8 @@ def _edge(one: tuple[float, float], other: tuple[float, float]) -> Markup:
 
 def _name(name: str, x: float, y: float, angle: float, is_few: bool) -> Markup:
     """A name outside the circle, along the radius where there are many."""
-    short = name if len(name) <= LABEL_LETTERS else name[: LABEL_LETTERS - 1] + "…"
+    most = FEW_LETTERS if is_few else LABEL_LETTERS
+    short = name if len(name) <= most else name[: most - 1] + "…"
     text = Markup("{}").format(escape(short)) + element("title", name)
     is_left = math.cos(angle) < -1e-9
     if is_few:
