@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import starlings as st
+from starlings.comparison.censoring import Watching
+from starlings.models.families import family_of
 from tests.answers.made import SITES, made
 
 ROWS = 300
@@ -52,6 +54,39 @@ def test_a_check_of_the_right_model_finds_nothing_and_of_a_wrong_one_the_site(pr
     pytest.importorskip("matplotlib")
     (panel,) = check.figure().axes
     assert [label.get_text() for label in panel.get_yticklabels()] == SITES
+
+
+def test_a_check_of_censored_times_knows_how_long_rows_were_watched():
+    """Of the right model, tail probabilities are not small; of one with other hazards they are."""
+    random, size = np.random.default_rng(7), 1500
+    times = random.exponential(3.0, size)
+    until = np.minimum(random.exponential(4.0, size), 5.0)
+    rows = {"x": np.ones((size, 1)), "y": np.minimum(times, until)}
+    rows["event"] = (times <= until).astype(float)
+    family = family_of("piecewise_exponential", cuts=(2.0,))
+    parameters = {"beta": st.Parameter((1,), labels=("treated",)), **family.parameters()}
+    problem = st.Problem(family, lambda p: 0.0, parameters, {SITES[0]: rows})
+    model = {"kind": "regression", "outcome": family.name, **family.settings}
+    for hazard, is_right in ((1 / 3, True), (1 / 2, False)):
+        hazards = np.log(hazard) + 0.01 * random.normal(size=(2, 100, 2))
+        draws = {"beta": (np.zeros((2, 100, 1)), ["treated"]), "log_hazard": (hazards, None)}
+        table = st.predictive_check(problem, made(draws, model)).table
+        found = table.set_index("statistic")["tail_probability"]
+        assert list(found.index)[:3] == ["share with the event", "mean", "sd"]
+        assert found["share with the event"] > 0.02 if is_right else found["mean"] == 0.0
+        assert (found.min() > 0.005) == is_right
+
+
+def test_until_when_rows_were_watched_is_the_estimate_of_kaplan_and_meier():
+    times, event = np.array([1.0, 2.0, 2.0, 3.0, 4.0]), np.array([1, 0, 0, 1, 0])
+    watching = Watching.of(times, event)
+    # 4 and 3 rows are watched when one each is censored at 2, and the last one at 4
+    np.testing.assert_allclose(watching.law, [1 / 4, 1 / 2, 1.0])
+    until = watching.draw(np.random.default_rng(0), 4000)
+    assert (until[:, [1, 2, 4]] == times[[1, 2, 4]]).all()
+    assert set(until[:, 0]) == {2.0, 4.0}
+    assert abs((until[:, 0] == 2.0).mean() - 0.5) < 4 * 0.5 / np.sqrt(4000)
+    assert (until[:, 3] == 4.0).all()
 
 
 def test_arviz_reads_the_groups(problem, result):

@@ -32,7 +32,7 @@ def arviz_groups(problem: Problem, result: Result, seed: int = 0) -> Any:
     `log_likelihood`, one number for each (chain, draw, row) at the draws of the site's own agent;
     `observed_data`, the outcomes; `constant_data`, the other columns, and the site of every row;
     and, for a regression, `posterior_predictive`, one simulated outcome for each (chain, draw,
-    row). Rows are those of the sites in `problem`: of one site at that site, of all where they are
+    row), whole times where some were censored. Rows are those of the sites in `problem`: of one site at that site, of all where they are
     together. Runs of more than 4000 draws are thinned.
 
     All of it is in memory at once, and it has the rows themselves: it is not to be sent anywhere.
@@ -77,7 +77,7 @@ def _predicted(
     for number, (site, own) in enumerate(draws.items()):
         predictor = Predictor.of(result.attrs, own.expand_dims(agent=[site], axis=2), site)
         rng = np.random.default_rng([seed, number])
-        outcomes = predictor.simulated(problem.shards[site], rng)[OUTCOME]
+        outcomes = predictor.outcomes_at(problem.shards[site], rng)
         found.append(outcomes.reshape(own.sizes["chain"], own.sizes["draw"], -1))
     return found
 

@@ -5,6 +5,7 @@ compares a statistic T of them with that of the outcomes that it has:
 
     tail probability = 2 min(P(T(y_s) >= T(y)), P(T(y_s) <= T(y))), at most 1               (1)
 
+Times until an event are simulated as long as the site's rows were watched (see `censoring`).
 Near 0, the model does not describe what T measures: too many zeros, say, or too long tails. Of
 outcomes 0 or 1, rows are also grouped by their expected probability, and the share of ones of each
 group is compared with what the model says (calibration).
@@ -22,11 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from starlings.comparison.censoring import Watching
 from starlings.comparison.site_likelihood import site_draws
 from starlings.problem import Problem
 from starlings.problem.shards import Rows as SiteRows
 from starlings.problem.shards import count_rows
 from starlings.results.answers.prediction import Predictor
+from starlings.results.answers.unlikely import is_unlikely
 from starlings.results.result import Result
 from starlings.results.tables import ROW_HEADING, AnswerTable
 
@@ -43,8 +46,8 @@ QUANTILES = {"10% quantile": 0.1, "median": 0.5, "90% quantile": 0.9}
 """Quantiles of the outcomes that are compared, by name."""
 BLOCK_NUMBERS = 2**22
 """Simulated outcomes that are in memory at once."""
-SUSPICIOUS = 0.02
-"""Tail probability below which a statistic is said not to fit."""
+COUNTS = ("poisson", "negative_binomial", "binomial")
+"""Families of counts, whose quantiles jump from one number to the next."""
 BINARY = ("logistic", "binomial")
 """Families of outcomes whose probabilities can be calibrated."""
 Statistics = dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]
@@ -70,8 +73,8 @@ class PredictiveCheck:
 
     @property
     def suspicious(self) -> pd.DataFrame:
-        """The rows of the table whose tail probability is below 0.02."""
-        return self.table[self.table["tail_probability"] < SUSPICIOUS]
+        """The rows of the table whose tail probability is too small to be chance, among so many."""
+        return self.table[is_unlikely(self.table["tail_probability"])]
 
     def __repr__(self) -> str:
         return repr(self.table)
@@ -154,8 +157,15 @@ def _simulations(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Outcomes of all rows, some draws at a time, each column (draw, row)."""
     size = max(1, BLOCK_NUMBERS // count_rows(rows))
+    observed = {name: np.asarray(rows[name], float) for name in ("y", "event") if name in rows}
+    watching = Watching.of(observed["y"], observed["event"]) if "event" in rows else None
     for first in range(0, predictor.num_draws, size):
-        yield predictor.part(slice(first, first + size)).simulated(rows, rng)
+        y = predictor.part(slice(first, first + size)).outcomes_at(rows, rng)
+        if watching is None:
+            yield {"y": y}
+        else:
+            until = watching.draw(rng, len(y))
+            yield {"y": np.minimum(y, until), "event": (y <= until).astype(float)}
 
 
 def _statistics(family: str, rows: SiteRows) -> Statistics:
@@ -166,9 +176,9 @@ def _statistics(family: str, rows: SiteRows) -> Statistics:
     if "event" in rows:
         found["share with the event"] = lambda s: s["event"].mean(axis=-1)
     found |= {"mean": lambda s: s["y"].mean(axis=-1), "sd": lambda s: s["y"].std(axis=-1)}
-    if family in ("poisson", "negative_binomial", "binomial"):
+    if family in COUNTS:
         found["share of zeros"] = lambda s: (s["y"] == 0).mean(axis=-1)
-    if count_rows(rows) >= MIN_ROWS_FOR_QUANTILES and family != "ordinal":
+    if count_rows(rows) >= MIN_ROWS_FOR_QUANTILES and family not in (*COUNTS, "ordinal"):
         found |= {name: _quantile(level) for name, level in QUANTILES.items()}
     return found
 

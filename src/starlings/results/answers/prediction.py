@@ -92,15 +92,14 @@ class Predictor:
         effects = None if self.effects is None else self.effects[some]
         return replace(self, draws=draws, effects=effects)
 
-    def simulated(self, rows: Mapping[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """The columns of a site's rows that are random, simulated for every draw, (draw, row).
+    def outcomes_at(self, rows: Mapping[str, Any], rng: np.random.Generator) -> np.ndarray:
+        """One outcome of each of a site's rows for every draw, (draw, row).
 
         Args:
             rows: the columns of the site, as a problem has them.
             rng: the source of the random numbers.
         """
-        own = self._of_sites()
-        return own.model.family.simulated(rng, own.draws, own._eta(_of_site(rows)), dict(rows))
+        return self._of_sites().outcomes(_of_site(rows), rng)
 
     def expected_at(self, rows: Mapping[str, Any]) -> np.ndarray:
         """The expected outcome of each of a site's rows, on average over the draws, (row,)."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import pandas as pd
 from markupsafe import Markup
 
+from starlings.results.answers.unlikely import is_unlikely
 from starlings.results.report import svg
 from starlings.results.report.axes import Axis
 from starlings.results.text_table import with_meaningful_digits
 
-SUSPICIOUS = 0.02
-"""Tail probability below which a statistic is said not to fit."""
 MOST_CALIBRATED = 12
 """Sites with a picture of their calibration, at most: the first ones."""
 
@@ -54,6 +53,7 @@ def fit(check: pd.DataFrame | None, calibration: pd.DataFrame | None) -> Fit | N
         name: Axis.around(own[["observed", "5%", "95%"]].to_numpy().ravel())
         for name, own in check.groupby("statistic")
     }
+    check = check.assign(is_odd=is_unlikely(check["tail_probability"]))
     by_place = check.set_index(["site", "statistic"])
     rows = [
         (
@@ -67,7 +67,7 @@ def fit(check: pd.DataFrame | None, calibration: pd.DataFrame | None) -> Fit | N
         )
         for site in sites
     ]
-    odd = check[check["tail_probability"] < SUSPICIOUS]
+    odd = check[check["is_odd"]]
     words = [f"{name} at {site}" for name, site in zip(odd["statistic"], odd["site"], strict=True)]
     pictures, left_out = _calibrations(calibration)
     return Fit([str(name) for name in statistics], rows, words, pictures, left_out)
@@ -78,9 +78,7 @@ def _cell(row: pd.Series, axis: Axis) -> Cell:
     picture = svg.check_lane(axis, (low, high), observed)
     spread = max(float(row["sd"]), 1e-12)
     texts = [with_meaningful_digits(v, spread) for v in (observed, low, high)]
-    return Cell(
-        picture, texts[0], f"{texts[1]} to {texts[2]}", row["tail_probability"] < SUSPICIOUS
-    )
+    return Cell(picture, texts[0], f"{texts[1]} to {texts[2]}", bool(row["is_odd"]))
 
 
 def _calibrations(calibration: pd.DataFrame | None) -> tuple[list[Markup], int]:
