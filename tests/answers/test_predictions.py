@@ -147,8 +147,8 @@ def test_a_named_site_has_its_own_effects_and_a_new_one_those_of_a_law(beta):
     parameters = {
         "beta": (beta, list(FORMULA.labels)),
         "site_effect": (np.broadcast_to(np.zeros(2), (*lead, 2)), None),
-        "site_sd": (np.broadcast_to(sd, (*lead, 2)), None),
-        "site_correlation": (np.broadcast_to(correlation, (*lead, 2, 2)), None),
+        "sd_site": (np.broadcast_to(sd, (*lead, 2)), None),
+        "correlation_site": (np.broadcast_to(correlation, (*lead, 2, 2)), None),
         "sigma": (np.full(lead, SIGMA), None),
     }
     about = {"encoding": FORMULA.as_json(), "family": "gaussian", "family_settings": {}}

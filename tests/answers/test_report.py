@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import starlings as st
 from starlings.cli import app
 from starlings.results.report.axes import Axis
 from starlings.results.report.estimates import label_in_words
@@ -124,6 +125,23 @@ def test_many_sites_and_coefficients_are_the_top_part_and_a_complete_table():
     assert all(f"beta[{label}]" in found.words for label in labels)
     assert "Shown are the 20 of 200" in " ".join(found.words.split())
     assert len(page) < 1_500_000
+
+
+def test_sites_whose_coefficients_differ_are_shown():
+    result = result_of(["north", "south"], ["intercept", "age"])
+    tree, dims = result.tree.copy(), ("chain", "draw", "agent", "column")
+    noise = 0.1 * np.random.default_rng(2).normal(size=(4, 300, 2, 1))
+    effect = (dims, noise + np.array([[0.5], [-0.5]]))
+    posterior = tree["posterior"].to_dataset().assign(site_effect=effect)
+    posterior = posterior.assign(sd_site=(dims, np.abs(noise) + 0.5))
+    tree["posterior"] = posterior.assign_coords(column=["age"])
+    _, found = read(st.Result(tree))
+    text = " ".join(found.words.split("How the sites differ")[2].split())
+    for site, values in zip(("north", "south"), effect[1].transpose(2, 0, 1, 3), strict=True):
+        shown = re.search(rf"{site} ([\d.]+) ([\d.]+) to ([\d.]+)", text).groups()
+        exact = np.exp(np.quantile(values, (0.5, 0.025, 0.975)))
+        np.testing.assert_allclose([float(number) for number in shown], exact, atol=0.006)
+    assert "age standard deviation between sites: 0.57 (0.50 to 0.7" in text
 
 
 def test_any_problem_has_a_report():

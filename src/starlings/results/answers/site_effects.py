@@ -1,7 +1,7 @@
 """Effects of sites in predictions: those of a site that is named, or of a new one.
 
-With the standard deviations sd_s and the correlations R_s of the effects over the sites in draw s, a
-new site like those of the study has
+With the standard deviations sd_s and the correlations R_s of the effects over the sites in draw s,
+a new site like those of the study has
 
     u_s ~ N(0, diag(sd_s) R_s diag(sd_s))                                                   (1)
 """
@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-EFFECT, SD, CORRELATION = "site_effect", "site_sd", "site_correlation"
-"""Names of draws: a site's own effects, their sd, each (column of r,), and their correlations."""
+EFFECT, SD, CORRELATION = "site_effect", "sd_site", "correlation_site"
+"""Names of draws: a site's own effects, their sd, each (column of r,), and their correlations. The
+same as in `starlings.models.random_effects`."""
 JITTER = 1e-10
 """What is added to the diagonal of correlations before they are factorised."""
 

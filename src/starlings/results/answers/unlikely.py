@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 ONE, ALL = 0.02, 0.2
-"""Tail probability below which one statistic is unlikely, and false alarms among all, on average."""
+"""Tail probability below which a statistic is unlikely, and mean number of false alarms of all."""
 
 
 def is_unlikely(tail_probability: pd.Series) -> pd.Series:

@@ -216,7 +216,7 @@ class _Plot:
             return Entry(title, line, direction, lines)
         middles = others["50%"].to_numpy()
         picture = svg.dots(axis, middles.tolist(), self.reference)
-        ends = self._texts(_range(middles), float(np.nanstd(middles)))
+        ends = numbers_in_words(_range(middles), float(np.nanstd(middles)), self.is_ratio)
         return Entry(title, line, direction, [], picture, " to ".join(ends))
 
     def _line(self, name: str, axis: Axis, row: Any, kind: str) -> Line:
@@ -224,16 +224,8 @@ class _Plot:
         picture = svg.lane(axis, (low, middle, high), kind, self.reference)
         if not math.isfinite(middle):
             return Line(name, picture, "–", "no estimate")
-        texts = self._texts([middle, low, high], float(row["sd"]))
+        texts = numbers_in_words([middle, low, high], float(row["sd"]), self.is_ratio)
         return Line(name, picture, texts[0], f"{texts[1]} to {texts[2]}")
-
-    def _texts(self, values: list[float], spread: float) -> list[str]:
-        """Numbers, or ratios, with the decimals that mean something."""
-        if not self.is_ratio:
-            return [with_meaningful_digits(v, 3 * spread).replace("-", "−") for v in values]
-        ratio = math.exp(min(max(values[0], -700.0), 700.0))
-        decimals = 1 - math.floor(math.log10(max(ratio * spread, 1e-9)))
-        return [_ratio(value, max(2, min(4, decimals))) for value in values]
 
     def _title(self, name: str) -> str:
         if not self.question.is_regression:
@@ -256,6 +248,21 @@ class _Plot:
 def _label(name: str) -> str:
     """The label of an entry of beta."""
     return name.removeprefix(f"{COEFFICIENTS}[").removesuffix("]")
+
+
+def numbers_in_words(values: list[float], spread: float, is_ratio: bool) -> list[str]:
+    """Numbers, or ratios, with the decimals that mean something.
+
+    Args:
+        values: the numbers; the logarithms of ratios. The first one is typical of them.
+        spread: their standard deviation.
+        is_ratio: whether they are the logarithms of what is to be written.
+    """
+    if not is_ratio:
+        return [with_meaningful_digits(v, 3 * spread).replace("-", "−") for v in values]
+    ratio = math.exp(min(max(values[0], -700.0), 700.0))
+    decimals = 1 - math.floor(math.log10(max(ratio * spread, 1e-9)))
+    return [_ratio(value, max(2, min(4, decimals))) for value in values]
 
 
 def _ratio(log_ratio: float, decimals: int) -> str:

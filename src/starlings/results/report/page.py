@@ -15,7 +15,8 @@ from starlings.results.groups import MAX_CHECKED_BYTES
 from starlings.results.parameter_table import ParameterTable, printed_columns
 from starlings.results.report import svg
 from starlings.results.report.account import citations, disclosure, facts
-from starlings.results.report.estimates import MOST_LANES, forest
+from starlings.results.report.differences import differences
+from starlings.results.report.estimates import forest
 from starlings.results.report.fit import fit
 from starlings.results.report.question import RATIO_IN_WORDS, RATIO_OF, Question
 from starlings.results.report.trust import Trust
@@ -64,7 +65,7 @@ def _contents(result: Result, title: str | None) -> dict[str, Any]:
         "question": question,
         "trust": Trust.of(result, summary),
         "forest": forest(question, posterior, result.table("alone")),
-        "most_lanes": MOST_LANES,
+        "differences": differences(question, posterior),
         "ratio_in_words": RATIO_IN_WORDS.get(question.ratio or "", ""),
         "ratio_of": RATIO_OF.get(question.ratio or "", ""),
         "fit": fit(result.table("predictive_check"), result.table("calibration")),
