@@ -32,8 +32,8 @@ def arviz_groups(problem: Problem, result: Result, seed: int = 0) -> Any:
     `log_likelihood`, one number for each (chain, draw, row) at the draws of the site's own agent;
     `observed_data`, the outcomes; `constant_data`, the other columns, and the site of every row;
     and, for a regression, `posterior_predictive`, one simulated outcome for each (chain, draw,
-    row), whole times where some were censored. Rows are those of the sites in `problem`: of one site at that site, of all where they are
-    together. Runs of more than 4000 draws are thinned.
+    row), whole times where some were censored. Rows are those of the sites in `problem`: of one
+    site at that site, of all where they are together. Runs of more than 4000 draws are thinned.
 
     All of it is in memory at once, and it has the rows themselves: it is not to be sent anywhere.
 
