@@ -52,5 +52,6 @@ def placed(
     network = cluster.place(network, cluster.partition(network, problem.num_rows))
     local = {site: problem.shards[site] for site in network.local_names}
     densities = (problem.log_likelihoods, problem.log_prior, problem.parameters)
-    part = st.Problem.from_flat(*densities, local, problem.is_quadratic)
+    own = problem.log_local_prior
+    part = st.Problem.from_flat(*densities, local, problem.is_quadratic, log_local_prior=own)
     return part.part_of(problem.sites), network

@@ -25,6 +25,10 @@ class StabilityError(ValueError):
     """A step size beyond the limit at which the sampler explodes on this problem."""
 
 
+class LocalParametersError(ValueError):
+    """Parameters are local, and something needs all of them to be shared."""
+
+
 class LossyLinksError(ValueError):
     """What waits for every message was asked to run where messages are lost; or the reverse."""
 

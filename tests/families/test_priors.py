@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 import scipy.stats
 
+import starlings as st
 from starlings.models.families import family_of
 from starlings.models.families.ordered import Ordered
+from starlings.models.families.problem import regression_problem
 from starlings.models.priors import (
     DataScale,
     Prior,
     PriorVector,
     RegressionPrior,
     default_texts,
-    priors_as_text,
+    priors_of,
     regression_prior,
 )
 from starlings.problem.parameters import Parameter, Parameters
@@ -93,7 +95,7 @@ def test_a_vector_is_the_sum_of_its_entries():
     texts = ["normal(0, 1)", "flat()", "normal(1, 2)", "student_t(3, 0, 2)", "laplace(0, 1)"]
     priors, values = [Prior.of(text) for text in texts], np.array([0.3, -1.0, 2.0, 0.1, -0.7])
     with jax.enable_x64(True):
-        found = PriorVector(tuple(priors)).log_density(jnp.asarray(values))
+        found = jax.jit(PriorVector(tuple(priors)).log_density)(jnp.asarray(values))
         expected = sum(float(p.log_density(v)) for p, v in zip(priors, values, strict=True))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert PriorVector(tuple(priors)).log_density(jnp.asarray(values, "f4")).dtype == np.float32
@@ -132,7 +134,26 @@ def test_the_default_of_the_intercept_is_of_an_average_row():
     assert abs(centred.mean() - 120) < 4 * 37.5 / np.sqrt(4000)
     np.testing.assert_allclose(centred.std(), 37.5, rtol=4 / np.sqrt(2 * 4000))
     itself = regression_prior(family, LABELS, SCALE, {"Intercept": "normal(0, 1)"})
-    assert itself.means is None
+    assert itself.average is None
+
+
+@pytest.mark.parametrize(("name", "sign"), [("piecewise_exponential", 1), ("ordinal", -1)])
+def test_what_stands_for_an_intercept_has_the_prior_of_an_average_row(name, sign):
+    settings = {"ordinal": {"levels": ["a", "b", "c"]}, "piecewise_exponential": {"cuts": [1.0]}}
+    family = family_of(name, **settings[name])
+    (own,) = family.parameters()
+    scale = DataScale([2015.0], [3.0], 1.5, 1.0, 0.7)
+    beta, value = np.array([0.1]), np.array([-1.0, 2.0])
+    with jax.enable_x64(True):
+        found = regression_prior(family, ["year"], scale)(
+            {"beta": jnp.asarray(beta), own: jnp.asarray(value)}
+        )
+        centred = value + sign * (201.5 + 0.7)
+        still = DataScale([0.0], [3.0], 1.5, 1.0)
+        expected = regression_prior(family, ["year"], still)(
+            {"beta": jnp.asarray(beta), own: jnp.asarray(centred)}
+        )
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_priors_of_ascending_numbers_integrate_to_one():
@@ -176,11 +197,13 @@ def test_given_priors_replace_defaults_by_label_term_and_parameter():
 
 def test_the_table_says_what_priors_mean():
     family = family_of("logistic")
-    table = priors_as_text(regression_prior(family, LABELS, SCALE, {"C(ward)": "flat()"}), family)
-    lines = table.splitlines()
+    prior = regression_prior(family, LABELS, SCALE, {"C(ward)": "flat()"})
+    shards = {"a": {"x": np.ones((1, 4)), "y": [1.0]}}
+    lines = priors_of(regression_problem(shards, LABELS, family, prior)).splitlines()
     assert lines[0].split() == ["parameter", "prior", "95", "%", "between", "as", "odds", "ratio"]
     assert lines[1].split("  ")[0] == "Intercept (of an average row)"
     assert "normal(0, 0.125)" in lines[2]
-    assert "-0.24 and 0.24" in lines[2]
-    assert "0.78 and 1.3" in lines[2]
-    assert lines[3].endswith("anything")
+    assert lines[2].endswith("-0.24 and 0.24  0.78 and 1.3")
+    assert lines[3].split() == ["C(ward)[T.B]", "flat()", "anything", "anything"]
+    with pytest.raises(ValueError, match="has no priors in its description"):
+        priors_of(st.models.gaussian([[[1.0]]]))

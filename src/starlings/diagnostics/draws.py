@@ -17,6 +17,10 @@ import xarray as xr
 
 DERIVED = "derived"
 """The attribute of a variable that is computed from the parameters instead of being one of them."""
+LOCAL = "local"
+"""The attribute of a variable of which every agent has its own, so that agents need not agree."""
+OWN_SITE, SITE_DIM = "its own site", "site"
+"""The agent of such variables in tables with a row for each site, and the dimension of the sites."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,34 @@ def all_entries(posterior: xr.Dataset) -> list[str]:
     return [entry for k, v in posterior.data_vars.items() for entry in entry_names(str(k), v)]
 
 
+def by_site(posterior: xr.Dataset) -> list[xr.Dataset]:
+    """Return the variables that all agents share and, if there are any, those of single agents.
+
+    The latter have one agent, `OWN_SITE`, and the sites as their first own dimension, so that their
+    entries are those of every site, such as `effect[north, age]`.
+    """
+    own = [name for name, values in posterior.items() if LOCAL in values.attrs]
+    if not own:
+        return [posterior]
+    local = posterior[own].rename(agent=SITE_DIM).expand_dims(agent=[OWN_SITE])
+    return [posterior.drop_vars(own), local.transpose("chain", "draw", "agent", SITE_DIM, ...)]
+
+
+def shared(posterior: xr.Dataset) -> xr.Dataset:
+    """Return the variables that all agents share."""
+    return posterior[[name for name, values in posterior.items() if LOCAL not in values.attrs]]
+
+
 def is_derived(posterior: xr.Dataset) -> np.ndarray:
     """Return for each entry whether it is computed from the parameters."""
     variables = posterior.data_vars.values()
     return np.concatenate([np.full(math.prod(v.shape[3:]), DERIVED in v.attrs) for v in variables])
+
+
+def is_local(posterior: xr.Dataset) -> np.ndarray:
+    """Return for each entry whether every agent has its own."""
+    variables = posterior.data_vars.values()
+    return np.concatenate([np.full(math.prod(v.shape[3:]), LOCAL in v.attrs) for v in variables])
 
 
 def without_derived(posterior: xr.Dataset, besides: Container[str]) -> xr.Dataset:

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from starlings.diagnostics.draws import Draws, without_derived
+from starlings.diagnostics.draws import Draws, by_site, without_derived
 
 QUANTILE_LEVELS = (np.arange(200) + 0.5) / 200
 """The probabilities q of the quantiles in equation (1)."""
@@ -33,8 +33,15 @@ DIRECTIONS_SEED = 0
 
 
 def compare(posterior: xr.Dataset, reference: Mapping[str, Any]) -> pd.DataFrame:
-    """Compare the draws of every agent and entry with reference draws, one row for each."""
-    draws, known = _with_reference(posterior, reference)
+    """Compare the draws of every agent and entry with reference draws, one row for each.
+
+    Of values that every site has for itself, the reference has an array (draw, site, ...).
+    """
+    tables = [_compared(*found) for found in _with_reference(posterior, reference)]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _compared(draws: Draws, known: np.ndarray) -> pd.DataFrame:
     rows = [
         {
             "parameter": entry,
@@ -72,7 +79,11 @@ def sliced_w2(
     the Monte Carlo floors, computed from `effective_draws` of the reference, or from half of the
     reference if it has fewer than twice as many.
     """
-    draws, known = _with_reference(posterior, reference)
+    found = _with_reference(posterior, reference)
+    return pd.concat([_sliced(draws, known, effective_draws) for draws, known in found])
+
+
+def _sliced(draws: Draws, known: np.ndarray, effective_draws: float) -> pd.DataFrame:
     centre, spread = known.mean(axis=0), known.std(axis=0)
     known = (known - centre) / spread
     own = np.moveaxis((draws.values - centre) / spread, 2, 0)
@@ -106,12 +117,19 @@ def _w2(own: np.ndarray, known: np.ndarray) -> float:
 
 def _with_reference(
     posterior: xr.Dataset, reference: Mapping[str, Any]
-) -> tuple[Draws, np.ndarray]:
-    """Return the draws, and the reference as (draw, entry) in the same order, both checked."""
+) -> list[tuple[Draws, np.ndarray]]:
+    """Return the draws, and the reference as (draw, entry) in the same order, both checked.
+
+    First those of shared parameters and then, if there are any, those of single sites.
+    """
     posterior = without_derived(posterior, besides=reference)
     missing = sorted(set(map(str, posterior.data_vars)) - set(reference))
     if missing:
         raise ValueError(f"`reference` has no draws of {missing}; add them by parameter name.")
+    return [_matched(part, reference) for part in by_site(posterior)]
+
+
+def _matched(posterior: xr.Dataset, reference: Mapping[str, Any]) -> tuple[Draws, np.ndarray]:
     parts = [_flat(str(name), v, reference[str(name)]) for name, v in posterior.data_vars.items()]
     lengths = {len(known) for known in parts}
     if len(lengths) > 1:

@@ -10,6 +10,8 @@
        mean_range   = (largest - smallest of the agents' means) / s                             (1)
        disagreement = sqrt(mean of (x_i - xbar)^2) / s                                          (2)
        sd_ratio     = largest / smallest of the agents' standard deviations                     (3)
+
+   These are NaN for variables of which every agent has its own.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from starlings.diagnostics.draws import (
     all_entries,
     entry_blocks,
     is_derived,
+    is_local,
     split_along,
     thinning_step,
 )
@@ -174,7 +177,9 @@ def agreement_table(posterior: xr.Dataset, limits: ReadLimits = READ_LIMITS) -> 
         "sd_ratio": np.where(spread > 0, deviations.max(axis=0) / smallest, 1.0),  # (3)
         "is_constant": (spread <= CONSTANT_SD * np.abs(means).max(axis=0)) & is_fixed,
     }
-    return pd.DataFrame(columns, index=all_entries(posterior))
+    table = pd.DataFrame(columns, index=all_entries(posterior))
+    table.loc[is_local(posterior), ["mean_range", "disagreement", "sd_ratio"]] = np.nan
+    return table
 
 
 def diagnostics_table(

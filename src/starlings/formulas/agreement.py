@@ -86,12 +86,11 @@ def _kind(name: str, counts: Sequence[int], request: Request) -> str:
     if counts[OTHER]:
         raise FormulaError(f"column {name!r} has {counts[OTHER]:,} {KINDS[OTHER]}: convert them.")
     is_ordered = name == request.outcome and request.levels_of_outcome is None
-    if name in request.categories and name in _numbers(request):
-        raise FormulaError(
-            f"column {name!r} stands in the formula as C(...) and as it is: write C(...) each "
-            "time, or make a second column of it."
-        )
-    if name in request.levels or name in request.categories or is_ordered:
+    if name in request.categories:
+        is_category = name not in _as_they_are(request)
+    else:
+        is_category = name in request.levels or is_ordered
+    if is_category:
         return CATEGORY
     if counts[NUMBERS] == sum(counts):
         return NUMBER
@@ -110,10 +109,11 @@ def _kind(name: str, counts: Sequence[int], request: Request) -> str:
     )
 
 
-def _numbers(request: Request) -> set[str]:
-    """The columns that the formula uses without C(...)."""
+def _as_they_are(request: Request) -> set[str]:
+    """The columns that are used without C(...)."""
     every = [each for each in request.formula.expressions if each.category is None]
-    return {name for each in every for name in each.columns}
+    every.append(request.formula.outcome.value)
+    return {name for each in every for name in each.columns} | set(request.measured)
 
 
 def _whole(request: Request) -> set[str]:
@@ -130,16 +130,16 @@ def _with_levels_and_states(
     request: Request, encoding: Encoding, used: Sequence[SiteRows], sums: Sums
 ) -> Encoding:
     """The encoding with the levels of categories, and what functions remember."""
-    categories = [name for name, kind in encoding.kinds.items() if kind == CATEGORY]
+    plain = [name for name, kind in encoding.kinds.items() if kind == CATEGORY]
+    categories = list(dict.fromkeys([*plain, *request.categories]))
     open_ = [name for name in categories if name not in request.levels]
     labels = [_labels(request, rows, open_) for rows in used]
     waves = request.calls or [[]]
     asked: list[Agreement] = [agreed_levels(open_, labels)] if open_ else []
     levels: Mapping[str, tuple[str, ...]] = {}
     states: dict[str, Any] = {}
-    bare = dataclasses.replace(encoding, levels=dict.fromkeys(categories, ()))
     for number, calls in enumerate(waves):
-        known = dataclasses.replace(bare, transforms=states)
+        known = dataclasses.replace(encoding, transforms=states)
         started = [agreed_state(call, _arguments(request, known, call, used)) for call in calls]
         found = sums.together([*asked, *started])
         if number == 0 and asked:
@@ -159,7 +159,7 @@ def _labels(request: Request, rows: SiteRows, columns: Sequence[str]) -> dict[st
         if counts.min() < request.fewest_in_level:
             raise FormulaError(
                 f"guard rail fewest_rows_in_category: at site {rows.site!r} the column {name!r} "
-                f"has the level {labels[counts.argmin()]!r} in {counts.min()} rows, and "
+                f"has the level {str(labels[counts.argmin()])!r} in {counts.min()} rows, and "
                 f"{request.fewest_in_level} are needed before its name may leave the site. Merge "
                 "rare levels, or have the study declare `levels`."
             )

@@ -24,6 +24,7 @@ from starlings.formulas.parsing import Terms
 from starlings.formulas.tables import (
     KINDS,
     NUMBERS,
+    Entries,
     as_table,
     check_columns,
     entries_of,
@@ -113,18 +114,17 @@ class Encoding:
     def outcomes(self, table: Any) -> np.ndarray:
         """The outcome in each row; a category is the place of its level, from 0."""
         expression = Expression.of(self.outcome)
-        columns = self._read(as_table(table), expression.columns)
-        if expression.is_column and expression.columns[0] in self.levels:
-            return np.asarray(columns[expression.columns[0]].codes, float)
-        return self._numbers(expression, columns)
+        value = self._value(expression, as_table(table))
+        return np.asarray(value[0].codes if isinstance(value, tuple) else value, float)
 
     def further(self, table: Any) -> dict[str, np.ndarray]:
         """The columns of a shard besides x and y, where they are used; without an outcome."""
         names = {"offset": self.offset, "weight": self.weights}
         names |= {"trials": self.trials, "event": self.event}
         named = {name: column for name, column in names.items() if column is not None}
-        columns = self._read(as_table(table), list(named.values()))
-        found = {name: np.asarray(columns[column], float) for name, column in named.items()}
+        rows = as_table(table)
+        check_columns(rows, list(named.values()))
+        found = {name: _numbers(rows[column], column) for name, column in named.items()}
         return found if self.random is None else {**found, "r": self.random_design(table)}
 
     def _matrix(self, text: str, table: Any, labels: tuple[str, ...]) -> np.ndarray:
@@ -135,69 +135,40 @@ class Encoding:
     def labelled(self, text: str, table: Any) -> tuple[np.ndarray, tuple[str, ...]]:
         """The columns of a right side, and their names."""
         terms, rows = _terms(text), as_table(table)
-        needed = [name for each in terms.factors.values() for name in each.columns]
-        columns = self._read(rows, list(dict.fromkeys(needed)))
-        values = {name: self._factor(each, columns) for name, each in terms.factors.items()}
+        values = {name: self._value(each, rows) for name, each in terms.factors.items()}
         matrix, labels = design_of(terms, values, len(rows))
         if self.has_intercept or text != self.formula or INTERCEPT not in labels:
             return matrix, labels
         place = labels.index(INTERCEPT)
         return np.delete(matrix, place, axis=1), labels[:place] + labels[place + 1 :]
 
-    def _factor(self, expression: Expression, columns: Mapping[str, Any]) -> Any:
-        """The value of a factor, as `design_of` takes it."""
-        category = expression.category
-        if category is not None:
-            return columns[category.column], category
-        if expression.is_column and expression.columns[0] in self.levels:
-            return columns[expression.columns[0]], None
-        return self._numbers(expression, columns)
+    def _value(self, expression: Expression, table: pd.DataFrame) -> Any:
+        """The value of a factor, or of the outcome, as `design_of` takes it."""
+        check_columns(table, expression.columns)
+        name = expression.columns[0] if expression.columns else ""
+        is_category = expression.is_column and self.kinds.get(name) == CATEGORY
+        if expression.category is not None or is_category:
+            return self._categories(table[name], name), expression.category
+        return self.numbers_of(expression, table)
 
-    def _numbers(self, expression: Expression, columns: Mapping[str, Any]) -> Any:
-        """The value of an expression of numbers; it has to be finite."""
-        for name in expression.columns:
-            if name in self.levels:
-                raise FormulaError(
-                    f"`{expression.text}` computes with {name!r}, which is a column of categories."
-                )
+    def numbers_of(self, expression: Expression, table: pd.DataFrame) -> Any:
+        """The value of an expression in each row of a table: finite numbers (row,), or several."""
+        columns = {name: _numbers(table[name], name) for name in expression.columns}
         value = expression.value(columns, self.apply)
-        for each in value.values() if isinstance(value, dict) else [value]:
-            wrong = ~np.isfinite(each)
-            if wrong.any():
-                row = int(np.argmax(wrong))
-                raise RowError(f"`{expression.text}` is {np.asarray(each)[row]}", row)
-        return value
-
-    def numbers_of(self, expression: Expression, table: pd.DataFrame) -> np.ndarray:
-        """The value of an expression in each row of a table, (row,)."""
-        value = self._numbers(expression, self._read(table, expression.columns))
+        if isinstance(value, dict):
+            return value
+        if not (is_finite := np.isfinite(value)).all():
+            row = int(np.argmin(is_finite))
+            raise RowError(f"`{expression.text}` is {np.ravel(value)[row]}", row)
         return np.broadcast_to(value, (len(table),))
 
     def apply(self, call: Call, value: np.ndarray) -> Any:
         """The value of a call with a memory."""
         return applied(call, self.transforms[call.key], value)
 
-    def _read(self, table: pd.DataFrame, columns: list[str]) -> dict[str, Any]:
-        """Columns as numbers, or as categories with the levels of this encoding."""
-        check_columns(table, columns)
-        return {name: self.read(table[name], name) for name in columns}
-
-    def read(self, column: Any, name: str) -> Any:
-        """One column as numbers, or as categories; what does not fit is an error."""
-        entries = entries_of(column)
-        missing = entries.kinds < 0
-        if missing.any():
-            raise RowError(f"column {name!r} has a missing entry", int(np.argmax(missing)))
-        if name not in self.levels:
-            wrong = entries.kinds != NUMBERS
-            if wrong.any():
-                row = int(np.argmax(wrong))
-                kind = KINDS[entries.kinds[row]]
-                raise RowError(f"column {name!r} must have numbers, and has {kind}", row)
-            infinite = np.isinf(entries.numbers)
-            if infinite.any():
-                raise RowError(f"column {name!r} is infinite", int(np.argmax(infinite)))
-            return entries.numbers
+    def _categories(self, column: Any, name: str) -> pd.Categorical:
+        """A column as categories with the levels of this encoding."""
+        entries = _complete(column, name)
         found = pd.Categorical(entries.labels, categories=list(self.levels[name]))
         if (unknown := found.codes < 0).any():
             names = sorted(set(entries.labels[unknown].tolist()))
@@ -224,6 +195,28 @@ class Encoding:
             "missing entries: " + (", ".join(f"{k} {v:,}" for k, v in gaps.items()) or "none")
         )
         return "\n".join(lines)
+
+
+def _numbers(column: Any, name: str) -> np.ndarray:
+    """A column as finite numbers; anything else is an error."""
+    entries = _complete(column, name)
+    wrong = entries.kinds != NUMBERS
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise RowError(f"column {name!r} has {KINDS[entries.kinds[row]]}, and not numbers", row)
+    infinite = np.isinf(entries.numbers)
+    if infinite.any():
+        raise RowError(f"column {name!r} is infinite", int(np.argmax(infinite)))
+    return entries.numbers
+
+
+def _complete(column: Any, name: str) -> Entries:
+    """The entries of a column; a missing one is an error."""
+    entries = entries_of(column)
+    missing = entries.kinds < 0
+    if missing.any():
+        raise RowError(f"column {name!r} has a missing entry", int(np.argmax(missing)))
+    return entries
 
 
 @functools.lru_cache(maxsize=64)

@@ -60,6 +60,16 @@ class Phase(NamedTuple):
         """H of eq. (4), (chain,)."""
         return self.value + 0.5 * jnp.sum(self.momentum**2, axis=1)
 
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        """All parts as named arrays."""
+        pairs = zip(self._fields, self, strict=True)
+        return {f"{name}_{key}": np.asarray(value) for key, value in pairs}
+
+    @classmethod
+    def from_arrays(cls, name: str, named: dict[str, np.ndarray]) -> Phase:
+        """The phase of which these are the `arrays`."""
+        return cls(*(jnp.asarray(named[f"{name}_{key}"]) for key in cls._fields))
+
 
 class Ended(NamedTuple):
     """What a trajectory came to, for every chain."""
@@ -92,6 +102,32 @@ class SummedChains:
         value, gradient, _ = self._summed(positions, np.ones(len(positions), bool))
         return value, gradient
 
+    def begun(self, positions: Any) -> Any:
+        """The phase at positions (chain, dim), without momenta."""
+        return Phase(positions, jnp.zeros_like(positions), *self.at(positions))
+
+    def refreshed(self, phase: Any, keys: Any, iteration: int) -> Any:
+        """The phase with new momenta; `keys` are those that agents share, one for each chain."""
+        return refreshed(phase, keys, iteration)
+
+    def observe(self, phase: Any) -> None:
+        """Note where a trajectory of the warm-up ended; see `hierarchical`."""
+
+    def adapted(self, phase: Any, reference: np.ndarray) -> Any:
+        """The phase in the coordinates of the next window; see `hierarchical`."""
+        return phase
+
+    def draws(self, phase: Any) -> np.ndarray:
+        """The positions as they are recorded: (chain, dim), or (chain, agent, dim)."""
+        return np.asarray(phase.position)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learnt besides the settings, as named arrays."""
+        return {}
+
+    def restore(self, named: dict[str, np.ndarray]) -> None:
+        """Go back to where these were the `arrays`."""
+
     def _summed(self, positions: Any, is_new: Any) -> tuple[Any, Any, Any]:
         """The same, and how often a site's potential is undefined in those chains that are new."""
         if self.gossip.masks is not None:
@@ -105,7 +141,7 @@ class SummedChains:
         own = np.append(own.ravel(), number)
         return _split(self.gossip.network.communicator.sum(own), positions.shape)
 
-    def leapfrogs(self, number: int, phase: Phase, step: float, metric: Any) -> Phase:
+    def leapfrogs(self, number: int, phase: Any, step: float, metric: Any) -> Any:
         """The phase after `number` leapfrogs, eqs. (1) to (3)."""
         if self.gossip.masks is None and not self.gossip.network.is_distributed:
             self._count(number, phase.position.shape)
@@ -114,7 +150,7 @@ class SummedChains:
             return phase
         for _ in range(number):
             is_new = np.isfinite(phase.value)
-            phase = _drifted(phase, step, metric)
+            phase = drifted(phase, step, metric)
             value, gradient, count = self._summed(phase.position, is_new)
             self.undefined.append(count)
             phase = _kicked(phase, value, gradient, step, metric)
@@ -131,16 +167,20 @@ class SummedChains:
 
     def _count(self, sums: int, shape: tuple[int, ...]) -> None:
         """Count what the agents send for sums at positions of a shape (chain, dim)."""
-        gossip, floats = self.gossip, shape[0] * (shape[1] + 1) + 1
+        self._count_floats(sums, shape[0] * (shape[1] + 1) + 1, KIND)
+
+    def _count_floats(self, sums: int, floats: int, kind: str) -> None:
+        """Count what the agents send for sums of so many numbers."""
+        gossip = self.gossip
         messages = sums * int(gossip.messages_by_agent.sum())
         gossip.network.budget.require(sums * gossip.rounds_per_sum)
-        gossip.ledger.note(KIND, sums * floats)
+        gossip.ledger.note(kind, sums * floats)
         gossip.count(sums * gossip.rounds_per_sum, messages, floats)
 
     def _masked(self, positions: Any, is_new: Any) -> tuple[Any, Any, Any]:
         """The same by a sum of which nobody learns more than the total."""
         parts = np.asarray(_stacked_parts(self.agents, positions))
-        counts = (np.asarray(_is_undefined(parts[..., 0])) & np.asarray(is_new)).sum(axis=1)
+        counts = (np.asarray(is_undefined(parts[..., 0])) & np.asarray(is_new)).sum(axis=1)
         flat = np.column_stack([self.gossip.bounded(parts).reshape(len(parts), -1), counts])
         return _split(self.gossip.sum(flat, KIND)[0], positions.shape)
 
@@ -181,22 +221,23 @@ def ended(before: Phase, after: Phase, keys: Any, iteration: Any) -> Ended:
     return Ended(phase, acceptance, error > LARGEST_ENERGY_ERROR)
 
 
-def _half_kick(phase: Phase, gradient: Any, step: Any, metric: Any) -> Any:
+def half_kick(phase: Phase, gradient: Any, step: Any, metric: Any) -> Any:
     """The momenta of eqs. (1) and (3)."""
     turned = gradient @ metric if metric.ndim == 2 else gradient * metric
     return phase.momentum - step / 2 * turned
 
 
 @jax.jit
-def _drifted(phase: Phase, step: Any, metric: Any) -> Phase:
-    momentum = _half_kick(phase, phase.gradient, step, metric)  # (1)
+def drifted(phase: Phase, step: Any, metric: Any) -> Phase:
+    """The phase after eqs. (1) and (2), with the potential and the gradient of before."""
+    momentum = half_kick(phase, phase.gradient, step, metric)  # (1)
     drift = jax.vmap(times, in_axes=(None, 0))(metric, momentum)
     return phase._replace(position=phase.position + step * drift, momentum=momentum)  # (2)
 
 
 @jax.jit
 def _kicked(phase: Phase, value: Any, gradient: Any, step: Any, metric: Any) -> Phase:
-    momentum = _half_kick(phase, gradient, step, metric)  # (3)
+    momentum = half_kick(phase, gradient, step, metric)  # (3)
     return Phase(phase.position, momentum, value, gradient)
 
 
@@ -206,7 +247,7 @@ def _leapfrogs(
 ) -> tuple[Phase, Any]:
     def one(_, carried):
         phase, count = carried
-        is_new, phase = jnp.isfinite(phase.value), _drifted(phase, step, metric)
+        is_new, phase = jnp.isfinite(phase.value), drifted(phase, step, metric)
         value, gradient, is_bad = _local_sums(agents, phase.position)
         return _kicked(phase, value, gradient, step, metric), count + jnp.sum(is_bad & is_new)
 
@@ -241,27 +282,27 @@ def _local_sums(agents: Agents, positions: Any) -> tuple[Any, Any, Any]:
     """
     if agents.knows_gradient:
         value, gradient = (part.sum(axis=0) for part in _local_parts(agents, positions))
-        return *_defined(value, gradient), _is_undefined(value)
+        return *defined(value, gradient), is_undefined(value)
 
     def total(q):
         return agents.sum_over(lambda agent: agent.potential(q))
 
     value, gradient = jax.vmap(jax.value_and_grad(total))(positions)
-    return *_defined(value, gradient), _is_undefined(value)
+    return *defined(value, gradient), is_undefined(value)
 
 
 def _split(total: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """Values, gradients and a count from the numbers of a sum at positions of this shape."""
     parts = jnp.asarray(total[:-1]).reshape(shape[0], shape[1] + 1)
-    return *_defined(parts[:, 0], parts[:, 1:]), total[-1]
+    return *defined(parts[:, 0], parts[:, 1:]), total[-1]
 
 
-def _is_undefined(value: Any) -> Any:
+def is_undefined(value: Any) -> Any:
     """Whether potentials are those of no density: NaN, or minus infinity."""
     return jnp.isnan(value) | (value == -jnp.inf)
 
 
-def _defined(value: Any, gradient: Any) -> tuple[Any, Any]:
+def defined(value: Any, gradient: Any) -> tuple[Any, Any]:
     """A potential that is infinite, with a gradient of zero, where one of them is not finite."""
     is_defined = jnp.isfinite(value) & jnp.isfinite(gradient).all(axis=1)
     return jnp.where(is_defined, value, jnp.inf), jnp.where(is_defined[:, None], gradient, 0.0)

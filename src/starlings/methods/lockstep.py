@@ -26,7 +26,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from starlings.diagnostics.nested_rhat import nested_rhat
-from starlings.methods.hmc import Phase, SummedChains, ended, refreshed
+from starlings.methods.hierarchical import SplitPhase
+from starlings.methods.hmc import Phase, SummedChains, ended
 from starlings.methods.warmup import (
     FIRST_LEAPFROGS,
     MOST_LEAPFROGS,
@@ -36,6 +37,7 @@ from starlings.methods.warmup import (
     pooled_metric,
 )
 from starlings.random.addresses import chain_keys
+from starlings.runtime.checkpoint import OWN
 
 CHAINS = 128
 """Number of chains by default: more would hardly save rounds, since all wait for a warm-up."""
@@ -65,11 +67,11 @@ FIRST_STEP, FIRST_STEP_ANYWHERE = 0.5, 0.05
 
 @dataclass
 class ChainState:
-    """All that a run of lock-step HMC needs to go on; equal at all sites."""
+    """All that a run of lock-step HMC needs to go on; equal at all sites, but for local parts."""
 
-    phase: Phase
+    phase: Phase | SplitPhase
     """Where the chains are: at the beginning of a trajectory, or within it."""
-    beginning: Phase
+    beginning: Phase | SplitPhase
     """Where the present trajectory began, with its momenta."""
     settings: Settings
     iteration: int = 1
@@ -92,23 +94,19 @@ class ChainState:
     def arrays(self) -> dict[str, np.ndarray]:
         """The state as named arrays."""
         named = {name: np.array(getattr(self, name)) for name in _KEPT}
-        for name in ("phase", "beginning"):
-            pairs = zip(Phase._fields, getattr(self, name), strict=True)
-            named |= {f"{name}_{key}": np.asarray(value) for key, value in pairs}
+        named |= self.phase.arrays("phase") | self.beginning.arrays("beginning")
         return named | {f"settings_{k}": np.asarray(v) for k, v in asdict(self.settings).items()}
 
     @classmethod
     def from_arrays(cls, named: dict[str, np.ndarray]) -> ChainState:
         """The state of which these are the `arrays`."""
-
-        def phase(name: str) -> Phase:
-            return Phase(*(jnp.asarray(named[f"{name}_{key}"]) for key in Phase._fields))
-
+        kind: Any = SplitPhase if f"{OWN}phase_position" in named else Phase
+        phases = (kind.from_arrays(name, named) for name in ("phase", "beginning"))
         found = {k.removeprefix("settings_"): v for k, v in named.items() if k[:9] == "settings_"}
         plain: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in found.items()}
         numbers: dict[str, Any] = {name: named[name].tolist() for name in _KEPT}
         numbers["history"] = list(named["history"])
-        return cls(phase("phase"), phase("beginning"), Settings(**plain), **numbers)
+        return cls(*phases, Settings(**plain), **numbers)
 
 
 _KEPT = ("iteration", "leapfrogs", "sums", "undefined", "window", "in_window", "history", "is_warm")
@@ -129,8 +127,7 @@ class LockStep:
 
     def begun(self, starts: np.ndarray, settings: Settings) -> ChainState:
         """The state before the first trajectory, at positions (chain, dim)."""
-        positions = jnp.asarray(starts)
-        phase = Phase(positions, jnp.zeros_like(positions), *self.chains.at(positions))
+        phase = self.chains.begun(jnp.asarray(starts))
         if not np.isfinite(np.asarray(phase.value)).all():
             raise FloatingPointError("a chain starts where the potential is not finite.")
         state = ChainState(phase, phase, settings)
@@ -154,11 +151,11 @@ class LockStep:
                 state.undefined += self.chains.met_undefined() * state.is_warm
                 state.leapfrogs, state.sums = state.leapfrogs + number, state.sums + number
             found = ended(state.beginning, state.phase, self.keys, state.iteration)
-            acceptance = np.asarray(found.acceptance)
+            acceptance, phase = np.asarray(found.acceptance), found.phase
             if not state.is_warm:
-                self._adapt(state, acceptance, np.asarray(found.phase.position))
+                phase = self._adapt(state, acceptance, phase)
             state.iteration += 1
-            self._next_trajectory(state, found.phase)
+            self._next_trajectory(state, phase)
             yield acceptance, np.asarray(found.is_divergent)
 
     def _plan(self, state: ChainState) -> tuple[int, float]:
@@ -168,19 +165,25 @@ class LockStep:
         longer = length_fraction(state.iteration) * (SHORT_LEAPFROGS if part < 1 else 1)
         return state.settings.num_leapfrogs(longer, most), part * state.settings.step
 
-    def _next_trajectory(self, state: ChainState, phase: Phase) -> None:
+    def _next_trajectory(self, state: ChainState, phase: Any) -> None:
         """Draw the momenta of the next trajectory."""
-        state.beginning = state.phase = refreshed(phase, self.keys, state.iteration)
+        phase = self.chains.refreshed(phase, self.keys, state.iteration)
+        state.beginning = state.phase = phase
         state.leapfrogs = 0
 
-    def _adapt(self, state: ChainState, acceptance: np.ndarray, positions: np.ndarray) -> None:
-        """Better settings after a trajectory of the warm-up, and a new metric after a window."""
+    def _adapt(self, state: ChainState, acceptance: np.ndarray, phase: Any) -> Any:
+        """Better settings after a trajectory of the warm-up, and a new metric after a window.
+
+        Return the phase, of which the window may change the local coordinates.
+        """
         if step_fraction(state.iteration) == 1:
             state.settings = self._better(state, acceptance)
-        state.history.append(positions)
+        state.history.append(np.asarray(phase.position))
         state.in_window += 1
-        if state.in_window == self._window_length(state.window):
-            self._end_window(state)
+        length = self._window_length(state.window)
+        if 2 * state.in_window > length:
+            self.chains.observe(phase)
+        return phase if state.in_window < length else self._end_window(state, phase)
 
     def _better(self, state: ChainState, acceptance: np.ndarray) -> Settings:
         """Step and length after a trajectory of whole steps."""
@@ -205,10 +208,11 @@ class LockStep:
         beyond = max(0, window - len(self.windows) + 1)
         return self.windows[min(window, len(self.windows) - 1)] * 2**beyond
 
-    def _end_window(self, state: ChainState) -> None:
+    def _end_window(self, state: ChainState, phase: Any) -> Any:
         """Go on to the next window with a new metric, or end the warm-up."""
         window = np.array(state.history)
-        metric = pooled_metric(window[len(window) // 2 :].reshape(-1, window.shape[-1]))
+        late = window[len(window) // 2 :].reshape(-1, window.shape[-1])
+        metric = pooled_metric(late)
         further = state.window - len(self.windows) + 1
         if further >= MORE_WINDOWS or (further >= 0 and self._is_stationary(window)):
             state.settings, state.is_warm = state.settings.fixed(), True
@@ -217,6 +221,7 @@ class LockStep:
         else:
             state.settings = state.settings.with_metric(metric)
         state.window, state.in_window, state.history = state.window + 1, 0, []
+        return phase if state.is_warm else self.chains.adapted(phase, late.mean(axis=0))
 
     def _is_stationary(self, window: np.ndarray) -> bool:
         """Whether chains seem stationary, by their positions (iteration, chain, dim)."""

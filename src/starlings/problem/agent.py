@@ -3,7 +3,9 @@
     f_i(z) = - sum_{r in D_i} log p(r | z) - s_i log p(z)                  (1)
     f_i(z) = z'H_i z / 2 - b_i'z + c_i           if f_i is quadratic       (2)
 
-D_i are the rows of the agent, and s_i is its share of the prior: 1/N for each of N agents, unless
+    f_i(z) = - sum_{r in D_i} log p(r | z) - s_i log p(x) - log p(u_i | x),    z = (x, u_i)  (3)
+
+where u_i are parameters of the agent's own, if there are any (see `problem.local`). D_i are the rows of the agent, and s_i is its share of the prior: 1/N for each of N agents, unless
 there is a hub (see `problem.hub`).
 """
 
@@ -59,6 +61,12 @@ class Agent:
     """(x, rows) -> one log-likelihood per row, at the model's flat vector x."""
     log_prior: Callable[[jax.Array], jax.Array] = field(metadata={"static": True})
     """x -> log-density, with the log-determinant of the constraints."""
+    log_local_prior: Callable[[jax.Array], jax.Array] | None = field(
+        default=None, metadata={"static": True}
+    )
+    """(x, u_i) -> log p(u_i | x) of eq. (3); None where no parameter is local."""
+    num_local: int = field(default=0, metadata={"static": True})
+    """The number of entries of u_i, the last ones of z."""
     neighbours: Any = None
     """The numbers of its neighbours, and negative ones for nobody, (most neighbours of any agent,);
     None unless the sampler `draws_edges`."""
@@ -129,9 +137,13 @@ class Agent:
     def prior_potential(self, z: jax.Array) -> jax.Array:
         """What f_i(z) has beside its rows: the agent's share of the prior, and its tilt."""
         if self.frame is None:
-            return -self.prior_share * self.log_prior(z)
-        x = self.frame.to_original(z)
-        return -self.prior_share * self.log_prior(x) - self.frame.tilt(z)
+            return self._own_prior(z)
+        return self._own_prior(self.frame.to_original(z)) - self.frame.tilt(z)
+
+    def _own_prior(self, x: jax.Array) -> jax.Array:
+        """Minus the agent's part of the log-prior, at the model's flat vector."""
+        shared = -self.prior_share * self.log_prior(x)
+        return shared if self.log_local_prior is None else shared - self.log_local_prior(x)  # (3)
 
     @property
     def knows_gradient(self) -> bool:

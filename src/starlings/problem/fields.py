@@ -49,6 +49,9 @@ class ProblemFields:
     """Sites that the study was made for and whose rows are not here; None if there are none."""
     report: Report | None = None
     """Which values are saved with the draws; None for the parameters themselves."""
+    log_local_prior: Callable[[jax.Array], jax.Array] | None = None
+    """(x, u_i) -> log-density of the parameters of an agent's own, with the log-determinant of
+    their constraints; None where no parameter is local."""
     description: Mapping[str, Any] = field(default_factory=dict)
     """What the model is and where it comes from, in values that JSON has, for result files."""
 
@@ -87,8 +90,18 @@ class ProblemFields:
 
     @property
     def dim(self) -> int:
-        """The dimension of the flat vector z."""
+        """The dimension of the flat vector z of an agent: shared parameters, then local ones."""
         return self.parameters.dim
+
+    @property
+    def num_shared(self) -> int:
+        """The number of entries of z that all agents have in common, the first ones."""
+        return self.parameters.num_shared
+
+    @property
+    def num_local(self) -> int:
+        """The number of entries of z that every agent has for itself, the last ones."""
+        return self.parameters.num_local
 
     @property
     def num_rows(self) -> np.ndarray:
@@ -109,7 +122,11 @@ class ProblemFields:
         """What the model and, unless they are left out, the rows are, in values that JSON has."""
         blocks = self.parameters.blocks.items()
         parameters = {
-            name: {"shape": block.shape, "transform": type(block.bijection).__name__}
+            name: {
+                "shape": block.shape,
+                "transform": type(block.bijection).__name__,
+                **({"local": True} if block.local else {}),
+            }
             for name, block in blocks
         }
         found: dict[str, Any] = {"parameters": parameters, **self.description}
@@ -160,5 +177,11 @@ class ProblemFields:
         return self.parameters.flat_labels({} if self.report is None else self.report.names)
 
     def point_as_text(self, z: Any) -> str:
-        """The named parameters at one flat vector z in one line, for messages."""
-        return values_as_text(self.constrain(z))
+        """The named parameters at one flat vector z in one line, for messages.
+
+        A vector of the shared parameters only stands for them.
+        """
+        missing = np.zeros(self.dim - np.shape(z)[-1])
+        named = self.constrain(np.append(z, missing))
+        blocks = self.parameters.blocks
+        return values_as_text({n: v for n, v in named.items() if not blocks[n].local})

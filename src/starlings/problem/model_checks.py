@@ -46,12 +46,14 @@ def check_likelihood(
         )
 
 
-def check_prior(log_prior: Callable[..., Any], dim: int, names: Iterable[str]) -> None:
+def check_prior(
+    log_prior: Callable[..., Any], dim: int, names: Iterable[str], what: str = "log_prior"
+) -> None:
     """Refuse a log-prior of z (dim,) that cannot be evaluated, or that is not one number."""
-    found = _traced("log_prior", {"parameters": list(names)}, log_prior, _flat(dim))
+    found = _traced(what, {"parameters": list(names)}, log_prior, _flat(dim))
     if getattr(found, "shape", None) != ():
         shape = getattr(found, "shape", type(found).__name__)
-        raise ValueError(f"`log_prior` must return one number, got {shape}; sum over the entries.")
+        raise ValueError(f"`{what}` must return one number, got {shape}; sum over the entries.")
 
 
 def check_report(compute: Callable[..., Any], parameters: Any) -> dict[str, Any]:

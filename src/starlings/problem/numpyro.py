@@ -12,12 +12,15 @@ so that the prior is divided among the agents, and rows are padded and minibatch
 any other problem. Deterministic sites are saved with the draws, unless they depend on the rows:
 agents have different rows, and would have different values. `numpyro.handlers.scope` gives names
 with a slash, `a/b`, which become `a.b`, since groups of netCDF files are separated by slashes.
+
+Latent sites may be marked as local: (2) is then divided into the part of the shared ones, which has
+to come without those, and the part of the local ones.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +30,7 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer import init_to_uniform
 
+from starlings.problem.local import marked_local
 from starlings.problem.model_checks import check_likelihood, check_prior
 from starlings.problem.parameters import Parameter, Parameters
 from starlings.problem.report import Report, Values
@@ -50,18 +54,32 @@ class ModelParts(NamedTuple):
     report: Report | None
     """The deterministic sites that do not depend on the rows; None if there are none."""
     name: str
+    log_local_prior: Callable[..., jax.Array] | None
+    """The part of eq. (2) of local sites; None if there are none."""
 
 
-def read_model(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> ModelParts:
-    """The parts of a problem from a NumPyro model and the rows of every agent."""
+def read_model(
+    model: Callable[..., Any], shards: Mapping[Any, Rows], local: Collection[str] = ()
+) -> ModelParts:
+    """The parts of a problem from a NumPyro model and the rows of every agent.
+
+    Args:
+        model: the model.
+        shards: the rows of every agent.
+        local: the names of the latent sites that are local.
+    """
+    if isinstance(local, str):
+        raise TypeError(f"`local` must be a list of names, got {local!r}; write [{local!r}].")
     checked = check_shards(shards)
     first = next(iter(checked.values()))
     sites = _sampled(_trace(model, first))
-    blocks = _parameters(sites)
+    parameters = marked_local(Parameters(_parameters(sites)), local)
+    blocks = parameters.blocks
     _check_sites(model, checked, sites)
-    split = SplitDensity(model, Parameters(blocks), {c: v[:1] for c, v in first.items()})
+    split = SplitDensity(model, parameters, {c: v[:1] for c, v in first.items()})
     check_likelihood(split.log_likelihoods, split.parameters.dim, first, blocks)
     check_prior(split.log_prior, split.parameters.dim, blocks)
+    _check_shared_prior(split)
     report, names = None, _independent_of_rows(model, checked)
     if names:
         report = Report(lambda p: {**p, **split.deterministic(p, names)})
@@ -72,6 +90,7 @@ def read_model(model: Callable[..., Any], shards: Mapping[Any, Rows]) -> ModelPa
         checked,
         report,
         name=getattr(model, "__name__", str(model)),
+        log_local_prior=split.log_local_prior if parameters.num_local else None,
     )
 
 
@@ -118,10 +137,21 @@ class SplitDensity:
         return sum(by_row, start=jnp.zeros(count_rows(rows), z.dtype))
 
     def log_prior(self, z: jax.Array) -> jax.Array:
-        """Eq. (2): the log-density of z under the prior."""
+        """Eq. (2): the log-density of the shared part of z under the prior."""
+        return self._prior_of(z, local=False)
+
+    def log_local_prior(self, z: jax.Array) -> jax.Array:
+        """Eq. (2) for the local part of z, given the shared one."""
+        return self._prior_of(z, local=True)
+
+    def _prior_of(self, z: jax.Array, local: bool) -> jax.Array:
+        """The log-density of the local sites given the shared ones, or of the shared ones."""
+        own, count = self.parameters.part(local), self.parameters.num_shared
         sites = self._sites(self.any_row, self.parameters.constrain(z)).values()
-        latent = [jnp.sum(_log_probability(site)) for site in sites if not site["is_observed"]]
-        return sum(latent, start=jnp.zeros((), z.dtype)) + self.parameters.log_determinant(z)
+        latent = [jnp.sum(_log_probability(site)) for site in sites if _name(site) in own.blocks]
+        flat = z[count:] if local else z[:count]
+        return sum(latent, start=jnp.zeros((), z.dtype)) + own.log_determinant(flat)
+
 
     def deterministic(self, values: Values, names: list[str]) -> Values:
         """The values of the deterministic sites with these names, at constrained parameters."""
@@ -211,6 +241,21 @@ def _check_sites(model: Callable[..., Any], shards: Mapping[str, Rows], sites: S
                     f"latent site {name!r} has shape {shape} for the rows of {site_name!r} and "
                     "another for other rows: a latent variable may not grow with the rows."
                 )
+
+
+def _check_shared_prior(split: SplitDensity) -> None:
+    """Refuse shared sites whose prior depends on local ones, of which every agent has others."""
+    parameters = split.parameters
+    if not parameters.num_local:
+        return
+    point = np.random.default_rng(0).normal(size=parameters.dim)
+    with jax.enable_x64(True):
+        slope = np.asarray(jax.jit(jax.grad(split.log_prior))(point))[parameters.num_shared :]
+    if slope.any():
+        raise ValueError(
+            "the prior of a shared latent site depends on a local one, and sites have different "
+            "values of that: mark the shared site in `local`, too, or write its prior without it."
+        )
 
 
 def _independent_of_rows(model: Callable[..., Any], shards: Mapping[str, Rows]) -> list[str]:

@@ -140,6 +140,8 @@ class Parameter:
     """A bijection of your own; if there is one, `constraint` has no effect."""
     free_shape: tuple[int, ...] | None = None
     """The shape of z if it differs from that of theta, as for a simplex; None if it does not."""
+    local: bool = False
+    """Whether every agent has a value of its own, which never leaves it; see `problem.local`."""
 
     def __post_init__(self) -> None:
         if isinstance(self.shape, int):
@@ -175,7 +177,10 @@ class Parameter:
 
 
 class Parameters:
-    """The parameters of a model in a fixed order, with the map to and from one flat vector."""
+    """The parameters of a model in a fixed order, with the map to and from one flat vector.
+
+    Local parameters come last, whatever the order in which they are given.
+    """
 
     def __init__(self, parameters: Mapping[str, Parameter | Sequence[int] | int]) -> None:
         if not isinstance(parameters, Mapping):
@@ -183,12 +188,23 @@ class Parameters:
             raise TypeError(f"`parameters` must map names, such as 'beta', to shapes, got {kind}.")
         if not parameters:
             raise ValueError("`parameters` is empty; name at least one parameter.")
-        self.blocks: dict[str, Parameter] = {
+        blocks = {
             name: block if isinstance(block, Parameter) else Parameter(shape=_shape(block))
             for name, block in parameters.items()
         }
+        self.blocks: dict[str, Parameter] = dict(sorted(blocks.items(), key=lambda b: b[1].local))
         check_names({name: len(block.shape) for name, block in self.blocks.items()})
         self.dim = sum(block.size for block in self.blocks.values())
+        self.num_local = sum(block.size for block in self.blocks.values() if block.local)
+
+    @property
+    def num_shared(self) -> int:
+        """The number of entries of the flat vector that all agents share, the first ones."""
+        return self.dim - self.num_local
+
+    def part(self, local: bool) -> Parameters:
+        """The local parameters alone, or the shared ones."""
+        return Parameters({n: block for n, block in self.blocks.items() if block.local == local})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Parameters) and self.blocks == other.blocks

@@ -10,7 +10,8 @@ F(z) = -log p(D | z) - log p(z) exactly; with a coordinator the prior is shared 
 
     f_i(z) = z'H_i z / 2 - b_i'z + c_i                                     (2)
 
-A problem can also be written in other coordinates, with tilted potentials: see `coordinates`.
+A problem can also be written in other coordinates, with tilted potentials: see `coordinates`. Some
+parameters may be local, with a value for each site: see `local`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,14 @@ from starlings.problem.likelihood import (
     UnconstrainedPrior,
     rowwise_likelihood,
 )
+from starlings.problem.local import (
+    LocalPrior,
+    SharedPrior,
+    check_local_prior,
+    pooled_parts,
+    refuse_local,
+    with_site_numbers,
+)
 from starlings.problem.model_checks import check_likelihood, check_prior
 from starlings.problem.parameters import Parameter, Parameters
 from starlings.problem.quadratic import Quadratic
@@ -50,7 +59,8 @@ class Problem(ProblemValues):
         log_likelihood: `(parameters, row) -> scalar`, written in JAX; `parameters` maps names to
             constrained values and `row` maps column names to one row's entries.
         log_prior: `parameters -> scalar`, on the constrained values. The constraint's
-            log-determinant is added, and the sum divided by N for each agent.
+            log-determinant is added, and the sum divided by N for each agent. It gets the shared
+            parameters only.
         parameters: names to `Parameter` or to a shape.
         shards: the rows of each site: a mapping of site names (or a list) to mappings of column
             names to arrays with one entry per row. Shards may have any lengths above zero.
@@ -58,6 +68,9 @@ class Problem(ProblemValues):
             forms, and `theory` knows the exact law of every sampler. Checked when first used.
         derived: `parameters -> mapping` of names to values, written in JAX: what is saved with the
             draws beside the parameters, such as an odds ratio.
+        local_prior: `parameters -> scalar`, log p(local | shared) on the constrained values, where
+            some parameters are `Parameter(..., local=True)`: every site has its own values of
+            them, which it draws itself and never sends.
 
     >>> import jax.numpy as jnp
     >>> problem = Problem(
@@ -80,15 +93,21 @@ class Problem(ProblemValues):
         shards: Mapping[Any, Rows] | Sequence[Rows],
         quadratic: bool = False,
         derived: Callable[[Values], Values] | None = None,
+        local_prior: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         blocks = Parameters(parameters)
+        check_local_prior(blocks, local_prior)
         likelihood = rowwise_likelihood(blocks, log_likelihood)
-        prior = UnconstrainedPrior(blocks, log_prior)
-        rows = check_shards(shards)
+        prior: Any = UnconstrainedPrior(blocks, log_prior)
+        own, rows = None, check_shards(shards)
+        if local_prior is not None:
+            prior, own = SharedPrior(blocks, log_prior), LocalPrior(blocks, local_prior)
+            check_prior(own, blocks.dim, blocks.blocks, "local_prior")
         check_likelihood(likelihood, blocks.dim, next(iter(rows.values())), blocks.blocks)
-        check_prior(prior, blocks.dim, blocks.blocks)
+        check_prior(prior, blocks.dim, blocks.part(local=False).blocks)
         report = None if derived is None else Report.with_derived(derived).checked(blocks)
-        super().__init__(likelihood, prior, blocks, rows, tuple(rows), quadratic, report=report)
+        given = (likelihood, prior, blocks, rows, tuple(rows), quadratic)
+        super().__init__(*given, report=report, log_local_prior=own)
 
     @classmethod
     def from_flat(
@@ -98,6 +117,7 @@ class Problem(ProblemValues):
         parameters: Parameters,
         shards: Mapping[Any, Rows] | Sequence[Rows],
         quadratic: bool = False,
+        log_local_prior: Callable[[jax.Array], jax.Array] | None = None,
     ) -> Problem:
         """A problem from densities of the flat vector x of unconstrained parameters.
 
@@ -107,7 +127,10 @@ class Problem(ProblemValues):
             parameters: the named parameters behind the flat vector.
             shards: the rows of each site, as in `Problem`.
             quadratic: whether every f_i is quadratic in x, as in `Problem`.
+            log_local_prior: `x -> scalar`, log p(local | shared) with the log-determinant of the
+                constraints of the local parameters, the last entries of x; None if there are none.
         """
+        check_local_prior(parameters, log_local_prior)
         if not isinstance(log_likelihoods, Likelihood):
             log_likelihoods = FlatLikelihood(log_likelihoods)
         rows = check_shards(shards)
@@ -118,20 +141,32 @@ class Problem(ProblemValues):
             shards=rows,
             site_names=tuple(rows),
             is_quadratic=quadratic,
+            log_local_prior=log_local_prior,
         )
 
     @classmethod
-    def from_numpyro(cls, model: Callable[..., Any], shards: Mapping[Any, Rows]) -> Problem:
+    def from_numpyro(
+        cls,
+        model: Callable[..., Any],
+        shards: Mapping[Any, Rows],
+        local: Collection[str] = (),
+    ) -> Problem:
         """A problem from a NumPyro model and each site's keyword arguments to it.
 
         Every array argument has one entry per row, and every observed site of the model one
         log-probability per row; latent sites may not grow with the rows.
+
+        Args:
+            model: the model.
+            shards: the rows of each site, as in `Problem`.
+            local: the names of latent sites that are local: every owner of rows has its own values
+                of them, which it draws itself and never sends.
         """
         from starlings.problem.numpyro import read_model
 
-        found = read_model(model, shards)
-        densities = (found.log_likelihoods, found.log_prior)
-        problem = cls.from_flat(*densities, found.parameters, found.shards)
+        found = read_model(model, shards, local)
+        densities, own = (found.log_likelihoods, found.log_prior), found.log_local_prior
+        problem = cls.from_flat(*densities, found.parameters, found.shards, log_local_prior=own)
         if found.report is not None:
             problem = problem.with_report(found.report)
         return problem.with_description(kind="numpyro", model=found.name)
@@ -185,6 +220,7 @@ class Problem(ProblemValues):
         Args:
             hub: its name, and whether it has the prior.
         """
+        refuse_local(self, "a hub, which would have local parameters without rows,")
         if self.hub is not None or self.frame is not None or self.absent is not None:
             raise ValueError(
                 "this problem has a hub already, or is in other coordinates, or without some "
@@ -229,6 +265,7 @@ class Problem(ProblemValues):
             linear: what every agent here takes off its potential, (agent, dim), at x = 0.
             quadratic: the same of its Hessian, (agent, dim, dim), or (agent, dim) for diagonals.
         """
+        refuse_local(self, "a Gaussian in place of the rows of absent sites")
         if self.absent is None:
             raise ValueError("no site is absent; call `without` first.")
         scale = np.ones(self.dim) if np.ndim(mode[1]) == 1 else np.eye(self.dim)
@@ -244,10 +281,15 @@ class Problem(ProblemValues):
         return self._with_shards({site: self.shards[site]})
 
     def pooled(self) -> Problem:
-        """The same posterior with all rows at one site, for comparison where pooling is allowed."""
-        columns = next(iter(self.shards.values()))
-        rows = {c: np.concatenate([s[c] for s in self.shards.values()]) for c in columns}
-        return self._with_shards({"pooled": rows})
+        """The same posterior with all rows at one site, for comparison where pooling is allowed.
+
+        A local parameter becomes an array with an entry for each site, (site, ...).
+        """
+        shards = with_site_numbers(self.shards) if self.num_local else self.shards
+        columns = next(iter(shards.values()))
+        rows = {c: np.concatenate([s[c] for s in shards.values()]) for c in columns}
+        parts = pooled_parts(self) if self.num_local else {}
+        return self._with_shards({"pooled": rows})._replace(**parts)
 
     def _with_shards(self, shards: dict[str, Rows]) -> Problem:
         """Other rows in the same coordinates, without tilts, which are made for all sites."""
@@ -281,6 +323,7 @@ class Problem(ProblemValues):
             tolerance: tilts have to sum to zero over the agents; this is the largest absolute
                 entry of the sum that is accepted beside rounding errors.
         """
+        refuse_local(self, "coordinates that all agents have in common")
         if self.frame is not None and not self.frame.has_tilts_only:
             raise ValueError(
                 "this problem is in other coordinates already; call `affine` on the original one."

@@ -45,6 +45,8 @@ def stacked_agents(
         frame=None if problem.frame is None else problem.frame.stacked(),
         log_likelihoods=problem.log_likelihoods,
         log_prior=problem.log_prior,
+        log_local_prior=problem.log_local_prior,
+        num_local=problem.num_local,
     )
 
 

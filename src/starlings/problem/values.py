@@ -14,6 +14,7 @@ import numpy as np
 from starlings.network import Network
 from starlings.problem.agent import Agent
 from starlings.problem.fields import ProblemFields
+from starlings.problem.local import local_names
 from starlings.problem.quadratic import Quadratic
 from starlings.problem.stacking import computed_quadratic, stacked_agents
 
@@ -28,6 +29,11 @@ class ProblemValues(ProblemFields):
         if self.known_quadratic is None and self.is_quadratic:
             return computed_quadratic(self)
         return self.known_quadratic
+
+    @functools.cached_property
+    def local_names(self) -> list[str]:
+        """The names of saved values of which every agent has its own; see `problem.local`."""
+        return local_names(self)
 
     def potential(self, z: Any) -> float:
         """The pooled potential F(z), the sum of all f_i."""

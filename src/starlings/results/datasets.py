@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from starlings._version import __version__
-from starlings.diagnostics.draws import DERIVED
+from starlings.diagnostics.draws import DERIVED, LOCAL
 from starlings.network import Network
 from starlings.problem import Problem
 from starlings.problem.penalties import PENALTIES, Penalty
@@ -116,7 +116,7 @@ def labelled(problem: Problem, settings: RunSettings, record: Record, first: int
     numbers = first + np.arange(len(record.position))
     groups = {
         "posterior": posterior_dataset(problem, record, settings.names),
-        "sample_stats": stats_dataset(settings, record, first),
+        "sample_stats": stats_dataset(settings, record, problem.num_shared, first),
     }
     return {
         name: dataset.assign_coords(draw=numbers).assign_attrs(attributes)
@@ -128,18 +128,25 @@ def posterior_dataset(problem: Problem, record: Record, agents: list[str]) -> xr
     """Return the draws of every parameter and derived value, in constrained space."""
     positions = np.moveaxis(record.position, 0, 1)
     variables, coordinates = {}, _coordinates(positions, agents)
+    local = problem.local_names
     for name, values in problem.saved_values(positions).items():
         dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 3)]
         if (labels := problem.labels_of(name)) is not None:
             coordinates[dims[0]] = list(labels)
         is_parameter = name in problem.parameters.blocks
         attributes = {} if is_parameter else {DERIVED: "from the parameters"}
+        attributes |= {LOCAL: "each agent has its own"} if name in local else {}
         variables[name] = (["chain", "draw", "agent", *dims], values, attributes)
     return xr.Dataset(variables, coords=coordinates)
 
 
-def stats_dataset(settings: RunSettings, record: Record, first: int = 0) -> xr.Dataset:
-    """Return one value per draw; messages and bytes are counted from the start of the run."""
+def stats_dataset(
+    settings: RunSettings, record: Record, num_shared: int, first: int = 0
+) -> xr.Dataset:
+    """Return one value per draw; messages and bytes are counted from the start of the run.
+
+    Agents can disagree about the first `num_shared` entries of a position only.
+    """
     positions = np.moveaxis(record.position, 0, 1)
     chains, draws, agents, _ = positions.shape
     numbers = first + np.arange(draws)
@@ -148,7 +155,7 @@ def stats_dataset(settings: RunSettings, record: Record, first: int = 0) -> xr.D
     messages, sizes = (np.broadcast_to(count, (chains, draws, agents)) for count in counts)
     by_agent = ["chain", "draw", "agent"]
     variables = {
-        "disagreement": (["chain", "draw"], disagreement(positions)),
+        "disagreement": (["chain", "draw"], disagreement(positions[..., :num_shared])),
         "local_residual": (by_agent, np.moveaxis(record.residual, 0, 1)),
         "messages_sent": (by_agent, messages),
         "bytes_sent": (by_agent, sizes),

@@ -36,6 +36,8 @@ MESSAGES = "messages of the sampler"
 """The same as in `starlings.network.gossip`: reading a result imports nothing that sends."""
 RESULT, RESIDUALS = "draws of the site's agent, in the result", "residuals of these draws"
 """What a result has of every agent whose draws are its own."""
+LOCAL_RESULT = "draws of the site's own parameters, in the result"
+"""What a result has of every site where parameters are local, and one process collects draws."""
 ROWS, CHECKSUMS = "number of rows, in the result", "checksums of the rows and of each column"
 """What a result without masks says of the rows of a site."""
 ALONE, STATISTICS = "estimates of the site alone, in the result", "statistics of its outcomes"
@@ -60,6 +62,9 @@ KINDS = {
     ),
     "potentials and gradients along trajectories": Kind(
         SUM, f"gradients at many points, {FEW_ROWS}"
+    ),
+    "potentials, gradients and kinetic energies along trajectories": Kind(
+        SUM, f"gradients at many points, {FEW_ROWS}; nothing of a site's own parameters but these"
     ),
     "draws": Kind(SUM, "draws of an agent: with shared noise, its gradients"),
     "gradients at draws": Kind(SUM, f"gradients at many points, {FEW_ROWS}"),
@@ -107,6 +112,10 @@ KINDS = {
         "not hide them",
     ),
     RESIDUALS: Kind(IN_RESULT, "how exactly the agent solved its own steps"),
+    LOCAL_RESULT: Kind(
+        IN_RESULT,
+        "the posterior of the site's own parameters, such as its deviation from the others",
+    ),
     ROWS: Kind(IN_RESULT, "the size of the site"),
     CHECKSUMS: Kind(
         IN_RESULT,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from starlings.diagnostics.draws import all_entries, entry_blocks, thinning_step
+from starlings.diagnostics.draws import all_entries, by_site, entry_blocks, thinning_step
 from starlings.diagnostics.statistics import diagnostics_table
 from starlings.results.answers.intervals import MEDIAN, interval_levels, is_quantile
 from starlings.results.tables import ROW_HEADING, AnswerTable
@@ -39,7 +39,7 @@ class ParameterTable(AnswerTable):
 def parameter_table(
     posterior: xr.Dataset, max_series: int, prob: float = 0.9, heading: str = NAMES_HEADING
 ) -> ParameterTable:
-    """Return moments, quantiles and diagnostics of every entry.
+    """Return moments, quantiles and diagnostics of every entry; of local ones at every site.
 
     Args:
         posterior: the draws.
@@ -48,10 +48,25 @@ def parameter_table(
         heading: what the rows are.
     """
     levels = interval_levels(prob)
-    found = pooled_table(posterior, levels).join(bounded_diagnostics(posterior, max_series))
+    found = pooled_of_all(posterior, levels).join(diagnostics_of_all(posterior, max_series))
     table = ParameterTable(found[["mean", "sd", *levels, *DIAGNOSTICS]])
     table.attrs[ROW_HEADING] = heading
     return table
+
+
+def entries_of_all(posterior: xr.Dataset) -> list[str]:
+    """Return the names of the rows; values that every site has for itself have one for each."""
+    return [entry for part in by_site(posterior) for entry in all_entries(part)]
+
+
+def pooled_of_all(posterior: xr.Dataset, quantiles: Mapping[str, float]) -> pd.DataFrame:
+    """Return moments and quantiles of every entry; of local ones at every site."""
+    return pd.concat([pooled_table(part, quantiles) for part in by_site(posterior)])
+
+
+def diagnostics_of_all(posterior: xr.Dataset, max_series: int) -> pd.DataFrame:
+    """Return the diagnostics of every entry; of local ones at every site."""
+    return pd.concat([bounded_diagnostics(part, max_series) for part in by_site(posterior)])
 
 
 def printed_columns(table: pd.DataFrame, width: int | None) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from starlings.diagnostics.checking import recorded_evidence
+from starlings.diagnostics.draws import by_site
 from starlings.diagnostics.nested_rhat import rhat_name
 from starlings.diagnostics.verdict import Check
 from starlings.results.about import about_in_words
@@ -71,9 +72,14 @@ class Summary:
 
     @cached_property
     def parameters(self) -> pd.DataFrame:
-        """One row for each entry: mean, sd, quantiles, and the diagnostics of `check`."""
-        posterior = self.result.subset_of_agents(MAX_CHECKED_BYTES).posterior
-        return pooled_table(posterior).join(self.check.table)
+        """One row for each entry: mean, sd, quantiles, and the diagnostics of `check`.
+
+        Entries of single agents have a row for each site.
+        """
+        shared, *own = by_site(self.result.subset_of_agents(MAX_CHECKED_BYTES).posterior)
+        tables = [pooled_table(shared).join(self.check.table)]
+        tables += [pooled_table(p).join(bounded_diagnostics(p, self.max_series)) for p in own]
+        return pd.concat(tables)
 
     @property
     def run(self) -> dict[str, Any]:

@@ -54,6 +54,11 @@ class Stack:
         return self.agents.knows_gradient
 
     @property
+    def num_local(self) -> int:
+        """The number of local parameters, see `Agent.num_local`."""
+        return self.agents.num_local
+
+    @property
     def known_residual(self) -> Any:
         """The residual (agent,) of all proximal steps, if `Sampler.prepare` solved them; or None.
 
@@ -100,6 +105,11 @@ class Groups:
     def knows_gradient(self) -> bool:
         """Whether gradients need no automatic differentiation, see `Agent.knows_gradient`."""
         return self.stacks[0].knows_gradient
+
+    @property
+    def num_local(self) -> int:
+        """The number of local parameters, see `Agent.num_local`."""
+        return self.stacks[0].num_local
 
     def _in_order(self, parts: list[Any]) -> Any:
         """The results of all stacks, in the order of the agents."""

@@ -35,6 +35,8 @@ from starlings.system.files import atomic_write
 
 DIGEST_TOLERANCE = 1e-6
 """Largest relative change of a digest that counts as rounding rather than as other data."""
+OWN = "own_"
+"""What the names of arrays (agent, ...) begin with that single agents have in a shared state."""
 NOT_COMPARED = ("identity", "format")
 """Entries of `run.json` that are not settings of the run."""
 
@@ -114,11 +116,17 @@ class Checkpoint:
             self.files.remove_old_states()
 
     def restored_shared(self) -> tuple[dict[str, np.ndarray] | None, Recording]:
-        """Return the newest valid state, as one process saved it, and its draws; None and none."""
+        """Return the newest valid state, as one process saved it, and its draws; None and none.
+
+        Arrays whose names begin with `OWN` are those of the local agents, from whoever saved them.
+        """
         found = self._newest_state()
         if found is None:
             return None, Recording(store=self)
-        return found[1][0], Recording(store=self, stored=found[0].num_draws)
+        saved, files = found
+        own = [name for name in files[0] if name.startswith(OWN)]
+        arrays = {**files[0], **{name: self._of_local_agents(files, name, 0) for name in own}}
+        return arrays, Recording(store=self, stored=saved.num_draws)
 
     def remove_states(self) -> None:
         """Remove all states and draws, of a run that goes on by another method."""

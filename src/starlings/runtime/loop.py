@@ -314,7 +314,8 @@ class _Process:
         """
         disagreement, last = None, jax.device_get(record.position[chunk.draws - 1])
         if self.network.secrecy is None or not self.network.is_distributed:
-            disagreement = mean_disagreement(self.network.communicator, last)
+            shared = last[..., : last.shape[-1] - self.agents.num_local]
+            disagreement = mean_disagreement(self.network.communicator, shared)
         if watch is not None:
             watch(last, disagreement)
         if progress is not None:

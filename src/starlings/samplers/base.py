@@ -140,6 +140,9 @@ class Sampler(abc.ABC):
     """Whether it needs all rows at one agent, see `Problem.pooled`."""
     draws_edges: ClassVar[bool] = False
     """Whether it uses `Round.edge_noise`: agents then know the numbers of their neighbours."""
+    draws_local: ClassVar[bool] = False
+    """Whether it draws parameters that are local, the last `Agent.num_local` entries of a position,
+    and sends nothing of them; see `starlings.Parameter`."""
     step_field: ClassVar[str | None] = None
     """The name of the field that is a step size, which has to be smaller if a run diverges."""
     is_private: ClassVar[bool] = False

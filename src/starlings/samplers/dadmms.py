@@ -37,6 +37,8 @@ see `solvers.composite`. The average then makes implicit steps on sum_i f_i + g:
 after the noise. Under a `Lasso`, iterates have coordinates that are exactly zero, as often as a
 step of that length reaches zero; in a support, they are in it, and on its edge as often. Half-noise
 output (6) moves them away from there again by the noise of half a step.
+
+Where agents have local parameters, see `local_proximal` for the step that takes the place of (2).
 """
 
 from __future__ import annotations
@@ -47,13 +49,14 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from starlings.errors import check_choice, check_positive
+from starlings.errors import LocalParametersError, check_choice, check_positive
 from starlings.network import Inbox, Network
 from starlings.problem import Agent, Problem
 from starlings.problem.penalties import Penalty, check_fits, check_is_penalty
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
+from starlings.samplers.local_proximal import Split, local_noise, local_proximal_point
 from starlings.solvers.proximal import prepared, proximal_point
 
 ADMM_NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
@@ -66,9 +69,9 @@ class DADMMSState(NamedTuple):
     """What an agent needs from one round to the next."""
 
     position: Any
-    """x_i."""
+    """x_i, and then the agent's local parameters, if there are any."""
     dual: Any
-    """p_i of the round before."""
+    """p_i of the round before, of the size of x_i."""
 
 
 @pytree
@@ -94,6 +97,7 @@ class DADMMS(Sampler):
     output: str = choice(default="half-noise")
     penalty: Penalty | None = None
 
+    draws_local: ClassVar[bool] = True
     card: ClassVar[Card] = Card(
         title="D-ADMMS",
         exchanged="position x_i",
@@ -140,14 +144,25 @@ class DADMMS(Sampler):
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> DADMMSState:
         """Start at `position` with p_i = 0."""
-        return DADMMSState(position, jnp.zeros_like(position))
+        return DADMMSState(position, jnp.zeros_like(Split.of(agent, position).shared))
+
+    def message(self, state: DADMMSState) -> jax.Array:
+        """x_i, and nothing of local parameters."""
+        return state.position[: state.dual.size]
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Refuse a penalty for other parameters."""
+        """Refuse a penalty for other parameters, and what local parameters do not allow."""
         check_fits(self.penalty, problem, self.card.title)
+        if problem.num_local and ("curvature" in self.noise or self.penalty is not None):
+            raise LocalParametersError(
+                f"noise={self.noise!r} with penalty={self.penalty!r} cannot be used where "
+                "parameters are local: take noise='coherent' or 'private', and no penalty."
+            )
 
     def prepare(self, agent: Agent) -> Agent:
         """Compute the matrix of (2), if the potential is quadratic and there is no penalty."""
+        if agent.num_local:
+            return agent
         return admm_prepared(self.rho, agent, self.penalty)
 
     def step(
@@ -155,6 +170,8 @@ class DADMMS(Sampler):
     ) -> tuple[DADMMSState, Info]:
         """One round of eqs. (1) and (2)."""
         noise = self._noise(agent, round, state.position)
+        if agent.num_local:
+            return _local_step(self.rho, agent, state, inbox, round, noise)
         if self.noise == "curvature":
             noise = noise + _curvature_noise(agent, round, state.position)  # (7)
         elif self.noise == "coherent-curvature":
@@ -167,15 +184,21 @@ class DADMMS(Sampler):
         if self.output == "iterate":
             return state.position
         noise = self._noise(agent, upcoming, state.position)
-        return state.position - _per_degree(noise / (4 * self.rho), agent.degree)  # (6)
+        x, u = Split.of(agent, state.position)
+        shared = x - _per_degree(noise / (4 * self.rho), agent.degree)  # (6)
+        if not agent.num_local:
+            return shared
+        own = local_noise(self.rho, agent, upcoming, state.position)
+        return jnp.concatenate([shared, u + own / 2])
 
     def _noise(self, agent, round, like):
-        degree = agent.degree
+        degree, shared = agent.degree, Split.of(agent, like).shared
+        if self.noise not in ("paper", "private"):
+            return coherent_noise(self.rho, agent, round, shared)
+        private = Split.of(agent, round.private_noise(like)).shared
         if self.noise == "paper":
-            return jnp.sqrt(2.0) * degree * round.private_noise(like)  # (3)
-        if self.noise == "private":
-            return 2 * jnp.sqrt(self.rho * degree) * round.private_noise(like)  # (4)
-        return coherent_noise(self.rho, agent, round, like)
+            return jnp.sqrt(2.0) * degree * private  # (3)
+        return 2 * jnp.sqrt(self.rho * degree) * private  # (4)
 
 
 def coherent_noise(rho, agent: Agent, round: Round, like: jax.Array) -> jax.Array:
@@ -209,15 +232,29 @@ def admm_step(
     penalty: Penalty | None = None,
 ):
     """One round of eqs. (1) and (2), or (9), with a given noise; without noise it is C-ADMM."""
-    own = agent.degree * state.position
-    gain = jnp.where(round.index == 1, 0.0, rho)
-    dual = state.dual + gain * (own - inbox.sum)  # (1)
-    linear = rho * (own + inbox.sum) - dual - noise
+    dual, linear = _dual_and_linear(rho, agent, state, state.position, inbox, round, noise)
     share = None if penalty is None else penalty.part(1 / agent.num_agents)
     curvature, start = 2 * rho * agent.degree, state.position
     solution = proximal_point(agent, curvature, linear, start, penalty=share)  # (2), (9)
     info = Info(residual=solution.residual, iterations=solution.iterations)
     return DADMMSState(solution.point, dual), info
+
+
+def _local_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise):
+    """One round of eq. (1), and of the proximal step of an agent with local parameters."""
+    x = Split.of(agent, state.position).shared
+    dual, linear = _dual_and_linear(rho, agent, state, x, inbox, round, noise)
+    solution = local_proximal_point(rho, agent, linear, round, state.position)
+    info = Info(residual=solution.residual, iterations=solution.iterations)
+    return DADMMSState(solution.point, dual), info
+
+
+def _dual_and_linear(rho, agent: Agent, state: DADMMSState, x, inbox: Inbox, round: Round, noise):
+    """p_i of eq. (1), and l_i of eq. (2)."""
+    own = agent.degree * x
+    gain = jnp.where(round.index == 1, 0.0, rho)
+    dual = state.dual + gain * (own - inbox.sum)  # (1)
+    return dual, rho * (own + inbox.sum) - dual - noise
 
 
 def _per_degree(value, degree):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlings.network.ledger import Ledger
-from starlings.results.disclosed import CHECKSUMS, RESIDUALS, RESULT, ROWS, UNDEFINED
+from starlings.results.disclosed import CHECKSUMS, LOCAL_RESULT, RESIDUALS, RESULT, ROWS, UNDEFINED
 from starlings.results.gather import Run
 
 
@@ -44,7 +44,7 @@ def note_result(ledger: Ledger, run: Run, own_draws: bool, found: Mapping[str, A
         return
     if own_draws:
         numbers = run.chains * run.recording.count
-        ledger.note(RESULT, numbers * run.problem.dim)
+        ledger.note(RESULT, numbers * run.problem.num_shared)
         ledger.note(RESIDUALS, numbers)
     columns = found["model"].get("columns", {})
     if columns:
@@ -52,6 +52,12 @@ def note_result(ledger: Ledger, run: Run, own_draws: bool, found: Mapping[str, A
         ledger.note(CHECKSUMS, 1 + len(next(iter(columns.values()))), list(columns))
     if "undefined_sites" in found and run.network.secrecy is None:
         ledger.note(UNDEFINED, 1, run.network.local_names)
+
+
+def note_local(ledger: Ledger, run: Run) -> None:
+    """Note the draws of parameters of a site's own, where a result has those of several sites."""
+    if run.network.communicator.collects and run.problem.num_local:
+        ledger.note(LOCAL_RESULT, run.chains * run.recording.count * run.problem.num_local)
 
 
 def attributes(ledger: Ledger, run: Run, bytes_of_rounds: int = 0) -> dict[str, Any]:

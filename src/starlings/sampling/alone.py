@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from starlings.diagnostics.draws import without_derived
+from starlings.diagnostics.draws import shared, without_derived
 from starlings.errors import (
     CandidateError,
     DivergenceError,
@@ -67,7 +67,7 @@ def _of_site(problem: Problem, site: str, draws: int, seed: int) -> pd.DataFrame
 
 
 def _summary(result: Result) -> pd.DataFrame:
-    return pooled_table(without_derived(result.posterior, ("beta",)), QUANTILES)
+    return pooled_table(shared(without_derived(result.posterior, ("beta",))), QUANTILES)
 
 
 def _unknown() -> dict[str, float]:

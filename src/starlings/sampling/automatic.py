@@ -53,8 +53,8 @@ class Automatic:
         check_one_start(request.start, "auto")
 
     def num_candidates(self, request: Request) -> int:
-        """Those of the first batches, which are nearly always drawn."""
-        return CANDIDATES_PER_DRAW * request.wanted
+        """Those of the first batches, which are nearly always drawn; HMC has none."""
+        return 0 if request.problem.num_local else CANDIDATES_PER_DRAW * request.wanted
 
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Choose, and make the draws; a run that is resumed goes on with its method."""
@@ -76,6 +76,8 @@ def _chosen(run: SumsRun) -> str:
     if run.chain_arrays is not None or run.choice.get("method") == "hmc":
         return "hmc"
     run.locate_if_possible()
+    if run.request.problem.num_local:  # there is no choice: HMC draws them at their sites, exactly
+        return "hmc"
     prediction = _prediction(run)
 
     def is_weights(found: WeightedCandidates) -> bool:

@@ -15,6 +15,7 @@ from starlings.diagnostics.statistics import least_effective_draws
 from starlings.errors import TuningError
 from starlings.methods import lockstep
 from starlings.methods.cards import LockStepHMC, SumTraffic
+from starlings.methods.hierarchical import HierarchicalChains
 from starlings.methods.hmc import SummedChains
 from starlings.methods.lockstep import ChainState, LockStep, superchain_labels
 from starlings.methods.warmup import first_settings
@@ -52,7 +53,7 @@ def run_hmc(run: SumsRun) -> Run:
     chains = lockstep.CHAINS if run.request.chains is None else run.request.chains
     labels = superchain_labels(chains)
     chain = LockStep(
-        SummedChains.of(run.problem, run.gossip),
+        _sums_of(run, chains),
         lockstep.shared_keys(run.request.seed, chains),
         labels,
         lockstep.window_lengths(chains, run.coordinates is not None),
@@ -80,6 +81,14 @@ def run_hmc(run: SumsRun) -> Run:
     return run.finished(outcome)
 
 
+def _sums_of(run: SumsRun, chains: int) -> SummedChains:
+    """The sums of all potentials, and of local parameters what stays at the sites."""
+    if not run.problem.num_local:
+        return SummedChains.of(run.problem, run.gossip)
+    seed, where = run.request.seed, run.coordinates
+    return HierarchicalChains.at_sites(run.problem, run.gossip, where, seed, chains)
+
+
 def _recorded(labels: np.ndarray) -> dict[str, list[int]]:
     """What a result says of superchains, if there are any with several chains."""
     return {"superchains": labels.tolist()} if len(set(labels)) < len(labels) else {}
@@ -87,7 +96,7 @@ def _recorded(labels: np.ndarray) -> dict[str, list[int]]:
 
 def _first_state(run: SumsRun, chain: LockStep, labels: np.ndarray) -> ChainState:
     """The chains at their starts: near the Gaussian approximation, or anywhere."""
-    is_known, dim = run.coordinates is not None, run.problem.dim
+    is_known, dim = run.coordinates is not None, run.problem.num_shared
     groups = int(labels.max()) + 1
     uniforms = shared_uniforms(run.request.seed, "starts", START_TRIES * groups * dim)
     normal = ndtri(uniforms).reshape(START_TRIES * groups, dim)
@@ -108,7 +117,8 @@ def _first_state(run: SumsRun, chain: LockStep, labels: np.ndarray) -> ChainStat
 def _anywhere(run: SumsRun) -> np.ndarray:
     """The point around which chains start where there is no mode."""
     start, problem = run.request.start, run.request.problem
-    return np.zeros(problem.dim) if start is None else mean_position(problem, start)
+    where = np.zeros(problem.dim) if start is None else mean_position(problem, start)
+    return where[: problem.num_shared]
 
 
 def _best_starts(potentials: np.ndarray, normal: np.ndarray, groups: int) -> np.ndarray:
@@ -230,7 +240,7 @@ class _Draws:
         self.divergent.append(divergent)
         self.potential.append(np.asarray(state.phase.value))
         positions = np.asarray(state.phase.position)
-        self.run.record(positions[None])
+        self.run.record(self.chain.chains.draws(state.phase)[None])
         self.run.report_draw(positions[0])
 
     def _next_target(self) -> int:
@@ -243,11 +253,16 @@ class _Draws:
         least = max(FEWEST_DRAWS, math.ceil(request.wanted / self.chains))
         if self.count < least:
             return least
-        draws = np.moveaxis(self.run.recording.joined().position[:, :, 0], 0, 1)
-        effective = self.effective = float(least_effective_draws(self.run.unscaled(draws)))
+        effective = self.effective = float(least_effective_draws(self._shared_draws()))
         needed = math.ceil(ESS_MARGIN * self.count * request.wanted / max(effective, 1.0))
         is_enough = effective >= request.wanted or self.count >= LONGEST * least
         return self.count if is_enough else min(needed, 3 * self.count, LONGEST * least)
+
+    def _shared_draws(self) -> np.ndarray:
+        """All draws of the shared parameters, which every site has, (chain, draw, shared)."""
+        draws = np.moveaxis(self.run.recording.joined().position[:, :, 0], 0, 1)
+        problem = self.run.problem
+        return draws[..., : problem.num_shared] if problem.num_local else self.run.unscaled(draws)
 
     def _pause(self, interrupts: DeferredInterrupt) -> Callable[[ChainState], int]:
         """What trajectories call between leapfrogs: it saves the run now and then."""
@@ -265,7 +280,8 @@ class _Draws:
 
     def _arrays(self, state: ChainState) -> dict[str, np.ndarray]:
         """The state of the chains, and the statistics of the draws so far."""
-        return {**state.arrays(), **{name: np.array(getattr(self, name)) for name in _SAVED}}
+        kept = {name: np.array(getattr(self, name)) for name in _SAVED}
+        return {**state.arrays(), **self.chain.chains.arrays(), **kept}
 
     def restored(self) -> ChainState | None:
         """The state of a run that is resumed; None for a new one."""
@@ -275,6 +291,7 @@ class _Draws:
         for name in _SAVED:
             setattr(self, name, arrays[name].tolist() if name == "target" else list(arrays[name]))
         state = ChainState.from_arrays(arrays)
+        self.chain.chains.restore(arrays)
         self.saved_at = state.sums
         return state
 

@@ -16,6 +16,7 @@ from starlings.methods import one_shot
 from starlings.methods.cards import OneShot, SumTraffic
 from starlings.methods.one_shot import BY_ALL_DRAWS, Gaussian, Randomness
 from starlings.problem.agent import Agent
+from starlings.problem.local import refuse_local
 from starlings.problem.shards import padded_length
 from starlings.random.addresses import shared_uniforms
 from starlings.results.gather import Run
@@ -61,6 +62,7 @@ class InOneShot:
 
     def check(self, request: Request) -> None:
         """Refuse lengths in rounds, starts, and what cannot be masked or held."""
+        refuse_local(request.problem, f"method={self.method!r}")
         check_links(request.network)
         request.schedule.refuse_rounds(self.method)
         if request.start is not None:

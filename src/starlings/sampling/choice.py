@@ -26,6 +26,7 @@ from starlings.errors import check_choice
 from starlings.methods import METHODS_ON_SUMS
 from starlings.methods.batches import CANDIDATES_PER_DRAW, may_go_on
 from starlings.methods.one_shot import COMBINATIONS
+from starlings.problem.local import refuse_local
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
 from starlings.runtime.maskable import check_maskable
@@ -110,6 +111,8 @@ class GivenSampler:
     def check(self, request: Request) -> None:
         """Refuse a sampler that cannot run on this problem and network."""
         problem, network = request.problem, request.network
+        if not self.sampler.draws_local:
+            refuse_local(problem, type(self.sampler).__name__)
         self.sampler.check(problem, network)
         check_links(network, self.sampler)
         check_maskable(network, self.sampler)
@@ -144,6 +147,8 @@ class OnSums:
 
     def check(self, request: Request) -> None:
         """Refuse lengths in rounds and several starts, which these methods do not have."""
+        if self.method != "hmc":
+            refuse_local(request.problem, f"method={self.method!r}")
         check_links(request.network)
         request.schedule.refuse_rounds(self.method)
         check_one_start(request.start, self.method)

@@ -21,14 +21,13 @@ from starlings.network.ledger import Ledger
 from starlings.problem import Problem
 from starlings.results.datasets import Drawer
 from starlings.results.gather import Run
-from starlings.runtime.checkpoint import Checkpoint
+from starlings.runtime.checkpoint import OWN, Checkpoint
 from starlings.runtime.recording import Record, Recording, Schedule
 from starlings.sampling import account
 from starlings.sampling.private import privacy_of
 from starlings.sampling.request import Request
 from starlings.sampling.starts import search_start
 from starlings.sampling.undefined import in_words, undefined_sites
-from starlings.solvers.pooled.mode import default_starts
 from starlings.system.progress import Progress, report_draw
 from starlings.tuning.tuner import Coordinates, coordinates_at_mode
 
@@ -80,9 +79,12 @@ class SumsRun:
 
     @property
     def problem(self) -> Problem:
-        """The problem in the coordinates of the Gaussian approximation, or in its own."""
+        """The problem in the coordinates of the Gaussian approximation, or in its own.
+
+        In its own, too, where parameters are local: then draws are recorded in the model's.
+        """
         problem = self.request.problem
-        if self.coordinates is None:
+        if self.coordinates is None or problem.num_local:
             return problem
         return problem.affine(self.coordinates.centre, self.coordinates.scale)
 
@@ -92,7 +94,7 @@ class SumsRun:
         return self.coordinates is not None and self.coordinates.scale.ndim == 1
 
     def unscaled(self, positions: np.ndarray) -> np.ndarray:
-        """Positions (..., dim) in the coordinates of the model."""
+        """Shared positions (..., dim) in the coordinates of the model."""
         if self.coordinates is None:
             return positions
         centre, scale = self.coordinates.centre, self.coordinates.scale
@@ -115,7 +117,9 @@ class SumsRun:
     def _undefined_at(self, start: np.ndarray | None) -> str:
         """Which sites give NaN where the search for the mode begins, in words."""
         problem, network = self.request.problem, self.request.network
-        first = np.atleast_2d(default_starts(problem.dim)[0] if start is None else start)[:1]
+        first = np.zeros((1, problem.dim))
+        if start is not None:
+            first[:] = np.atleast_2d(start)[0]
         sums = SummedChains.of(problem, self.gossip)
         return in_words(undefined_sites(network, sums.own(first)))
 
@@ -128,15 +132,19 @@ class SumsRun:
             self.save()
 
     def record(self, positions: np.ndarray) -> None:
-        """Record positions (draw, chain, dim) as the draws of every local agent."""
+        """Record positions (draw, chain, dim) as the draws of every local agent.
+
+        Or positions (draw, chain, agent, dim) as those of each.
+        """
         agents, dtype = len(self.request.network.local), np.dtype(self.request.precision)
-        everywhere = np.repeat(positions[:, :, None].astype(dtype), agents, axis=2)
+        each = positions[:, :, None] if positions.ndim == 3 else positions
+        everywhere = np.repeat(each.astype(dtype), agents // each.shape[2], axis=2)
         residual = np.zeros(everywhere.shape[:3], dtype)
         self.recording.add(Record(everywhere, residual), len(everywhere))
 
     def report_draw(self, position: np.ndarray) -> None:
         """Tell who observes the run of a position (dim,), which all agents have in common."""
-        names = self.request.problem.coordinate_names
+        names = self.request.problem.coordinate_names[: len(position)]
         report_draw(names, lambda: self.unscaled(position), disagreement=0.0)
 
     def finished(self, outcome: Outcome) -> Run:
@@ -164,6 +172,7 @@ class SumsRun:
         )
         ledger = account.total(run, self.gossip.ledger)
         account.note_result(ledger, run, own_draws=False, found=run.attributes)
+        account.note_local(ledger, run)
         run.attributes |= account.attributes(ledger, run)
         return run
 
@@ -186,7 +195,8 @@ class SumsRun:
         if self.coordinates is not None:
             arrays |= {"centre": self.coordinates.centre, "scale": self.coordinates.scale}
         arrays |= _candidate_arrays(self.candidates)
-        arrays |= {f"chains_{name}": value for name, value in (chains or {}).items()}
+        for name, value in (chains or {}).items():
+            arrays[name if name.startswith(OWN) else f"chains_{name}"] = value
         self.checkpoint.save_shared(ledger.rounds, self.recording, arrays)
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -198,7 +208,8 @@ class SumsRun:
         if "centre" in arrays:
             self.coordinates = Coordinates(arrays["centre"], arrays["scale"], is_at_mode=True)
         self.candidates, self.is_located = _restored_candidates(arrays), True
-        chains = {k.removeprefix("chains_"): v for k, v in arrays.items() if k[:7] == "chains_"}
+        of_chains = {k: v for k, v in arrays.items() if k.startswith(("chains_", OWN))}
+        chains = {k.removeprefix("chains_"): v for k, v in of_chains.items()}
         self.chain_arrays = chains or None
 
 

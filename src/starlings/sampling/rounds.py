@@ -114,7 +114,7 @@ def _draws(
 
 def _message_bytes(request: Request, setup: Setup) -> int:
     """The size of what an agent sends to one neighbour in one round, for one of the chains."""
-    floats = setup.sampler.floats(setup.problem.dim)
+    floats = setup.sampler.floats(setup.problem.num_shared)
     if request.network.secrecy is None:
         return floats * np.dtype(request.precision).itemsize
     return math.ceil(WORD_BYTES * words_of(floats * setup.chains) / setup.chains)
@@ -180,13 +180,14 @@ def _account(run: Run, setup: Setup, stein: Stein | None) -> dict[str, Any]:
     counted, everybody = _broadcasts(run), np.arange(network.size)
     _, sizes = run.traffic.until(np.arange(max(made, 1))[-1:], everybody, counted)
     sizes = np.broadcast_to(sizes, (1, run.chains, network.size))
-    own, floats = Ledger(rounds), setup.sampler.floats(setup.problem.dim)
+    own, floats = Ledger(rounds), setup.sampler.floats(setup.problem.num_shared)
     each = np.array([run.chains * rounds]) if counted is None else counted.sum(axis=(0, 1))
     own.note(MESSAGES, floats * int(each.max()))
     tuned = None if setup.tuning is None else setup.tuning.sent
     ledger = account.total(run, *(part for part in (tuned, own, stein) if part is not None))
     is_shared = setup.sampler.common_start  # the draws are the same at all agents
     account.note_result(ledger, run, own_draws=not is_shared, found=run.attributes)
+    account.note_local(ledger, run)
     found = account.attributes(ledger, run, int(sizes.sum()))
     if counted is not None:
         of_sites = dict(zip(network.names, (floats * each).tolist(), strict=True))

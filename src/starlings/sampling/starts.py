@@ -34,13 +34,18 @@ def start_positions(
 
 
 def flat_positions(problem: Problem, initial: Any) -> np.ndarray:
-    """Named values or an array as unconstrained positions, of any leading shape."""
+    """Named values or an array as unconstrained positions, of any leading shape.
+
+    Where parameters are local, values of the shared ones are enough: local ones then start at 0.
+    """
     if isinstance(initial, Mapping):
-        return np.asarray(problem.unconstrain(initial))
+        return np.asarray(problem.unconstrain(_with_local(problem, initial)))
     try:
         start = np.asarray(initial, float)
     except (TypeError, ValueError):
         start = np.full(0, np.nan)
+    if problem.num_local and start.shape[-1:] == (problem.num_shared,):
+        start = np.concatenate([start, np.zeros((*start.shape[:-1], problem.num_local))], axis=-1)
     if start.shape[-1:] not in ((), (1,), (problem.dim,)):
         raise ValueError(
             "`initial` must be named values or an array that broadcasts to (chains, agents, dim), "
@@ -49,6 +54,13 @@ def flat_positions(problem: Problem, initial: Any) -> np.ndarray:
     if not np.all(np.isfinite(start)):
         raise ValueError("`initial` must be finite.")
     return start
+
+
+def _with_local(problem: Problem, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Named values, with those of local parameters at 0 that are not given."""
+    centre = problem.constrain(np.zeros(problem.dim)) if problem.num_local else {}
+    blocks = problem.parameters.blocks
+    return {**{n: v for n, v in centre.items() if blocks[n].local}, **values}
 
 
 def everywhere(problem: Problem, start: np.ndarray, chains: int | None) -> np.ndarray:
@@ -98,7 +110,7 @@ def search_start(problem: Problem, start: np.ndarray | None, seed: int) -> np.nd
         return mean_position(problem, start)
     if problem.absent is None or problem.has_stand_in:
         return None
-    uniforms = shared_uniforms(seed, "search", len(STARTS_WITHOUT) * problem.dim)
+    uniforms = shared_uniforms(seed, "search", len(STARTS_WITHOUT) * problem.num_shared)
     return np.multiply(STARTS_WITHOUT, ndtri(uniforms).reshape(len(STARTS_WITHOUT), -1).T).T
 
 

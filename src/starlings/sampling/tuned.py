@@ -24,6 +24,7 @@ from starlings.errors import check_choice
 from starlings.methods.lockstep import FEWEST_GROUPED, SUPERCHAINS, superchain_labels
 from starlings.methods.prediction import BURN_IN_TIMES
 from starlings.network.gossip import Gossip
+from starlings.problem.local import refuse_local
 from starlings.random.addresses import shared_uniforms
 from starlings.results.gather import Run
 from starlings.runtime.checkpoint import Checkpoint
@@ -98,6 +99,7 @@ class TunedSampler:
                 f"`sampler` is the class {name}, which has no rule `tuned` for its settings; give "
                 f"them, as in `{name}(...)`."
             )
+        refuse_local(request.problem, "tuning")
         check_links(request.network, self._class())
         check_maskable(request.network, self._class())
 

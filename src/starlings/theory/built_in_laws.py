@@ -62,6 +62,7 @@ from starlings.samplers import (
 )
 from starlings.samplers.langevin import LangevinSampler
 from starlings.theory.laws import Stacked, register_law
+from starlings.theory.local_laws import local_admm_law
 from starlings.theory.penalised import with_ridge
 from starlings.theory.recursions import Law, Recursion
 
@@ -114,6 +115,8 @@ def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
     adds its share to H, but for the noise.
     """
     rho, d = float(sampler.rho), s.degrees
+    if s.num_local:
+        return local_admm_law(s, sampler)
     penalised = with_ridge(s, sampler.penalty)
     if sampler.noise == "paper":
         noise = s.lift(np.diag(np.sqrt(2) * d))

@@ -52,6 +52,8 @@ class Stacked:
     """The number of neighbours of every agent, (agents,)."""
     num_rows: np.ndarray
     """The number of rows of every agent, (agents,)."""
+    num_local: int = 0
+    """How many of the parameters of every agent, the last ones, are its own."""
 
     @classmethod
     def of(cls, problem: Problem, network: Network) -> Stacked:
@@ -70,6 +72,7 @@ class Stacked:
             W=network.mixing.toarray(),
             degrees=network.degrees.astype(float),
             num_rows=problem.num_rows,
+            num_local=problem.num_local,
         )
 
     @property

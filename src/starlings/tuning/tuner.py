@@ -33,7 +33,9 @@ from starlings.errors import TuningError, check_choice, check_positive
 from starlings.network import Network
 from starlings.network.gossip import Gossip
 from starlings.problem import Problem
+from starlings.problem.local import refuse_local
 from starlings.samplers import Sampler, UnitPosterior
+from starlings.solvers.laplace import Marginal
 from starlings.solvers.pooled.directions import flat_direction
 from starlings.solvers.pooled.mode import default_starts, find_mode
 from starlings.solvers.pooled.potential import NetworkPotential
@@ -101,6 +103,7 @@ def tune(
     """
     check_choice(EXACTNESS, exactness=exactness)
     check_positive(step=step)
+    refuse_local(problem, "tuning")
     network = network.matched_to(problem.sites)
     if network.num_edges == 0:
         raise ValueError(
@@ -125,14 +128,18 @@ def coordinates_at_mode(
 ) -> tuple[Coordinates, int]:
     """The coordinates of the Gaussian approximation at the mode, and the search's iterations.
 
+    Where parameters are local they are those of the shared ones, by Laplace's approximation at every
+    site: see `solvers.laplace`.
+
     Where a Gaussian stands in for absent sites they are known, and nothing is sent: the potentials
     there, without those sites, minus the totals with them, would be the absent sites' own numbers.
     """
     if problem.absent is not None and problem.absent.mode is not None:
         return Coordinates(*problem.absent.mode, is_at_mode=True), 0
-    potential = NetworkPotential(problem.agents(gossip.network), gossip)
-    starts = default_starts(problem.dim) if start is None else list(np.atleast_2d(start))
-    mode = find_mode(potential, starts, problem.point_as_text)
+    agents, count = problem.agents(gossip.network), problem.num_shared
+    integrated = Marginal(replace(agents, quadratic=None)) if problem.num_local else agents
+    starts = default_starts(count) if start is None else list(np.atleast_2d(start)[:, :count])
+    mode = find_mode(NetworkPotential(integrated, gossip), starts, problem.point_as_text)
     _refuse_flat(problem, mode.hessian)
     found = Coordinates(mode.point, mode.scale, is_at_mode=True)  # (1)
     if gossip.network.on_mode is not None:

@@ -31,6 +31,7 @@ class Logistic(PredictorFamily):
     title = "logistic (Bernoulli)"
     link = "eta is the logarithm of the odds"
     ratio = "odds ratio"
+    levels_of_outcome = 2
 
     def _check(self, columns: Mapping[str, np.ndarray], called: Mapping[str, str]) -> None:
         check_zero_or_one(columns["y"], called["y"])

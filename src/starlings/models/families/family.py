@@ -50,8 +50,16 @@ class Family(ABC):
     """What exp of a coefficient is, such as "odds ratio"; None if it means nothing."""
     row_columns: ClassVar[tuple[str, ...]] = ()
     """The columns that rows must have beside `x` and `y`."""
-    takes_intercept: ClassVar[bool] = True
-    """Whether `x` may have a column of ones; not if other parameters are the intercept."""
+    levels_of_outcome: ClassVar[int | None] = 0
+    """Levels that an outcome of categories may have: 0 if outcomes are numbers, None for any."""
+    intercepts: ClassVar[Mapping[str, float]] = {}
+    """Parameters that stand for an intercept, each with the sign with which eta moves where a
+    constant is added to the parameter."""
+
+    @property
+    def takes_intercept(self) -> bool:
+        """Whether `x` may have a column of ones; not if other parameters are the intercept."""
+        return not self.intercepts
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ import numpy as np
 from scipy.special import expit
 
 from starlings.models._logistic import softplus
-from starlings.models.families.checks import check_rows
+from starlings.models.families.checks import check_counts, check_rows
 from starlings.models.families.family import Columns, Family, outcome
 from starlings.models.families.ordered import Ordered
 from starlings.problem.parameters import Parameter
@@ -43,7 +44,8 @@ class Ordinal(Family):
     title = "ordinal (proportional odds)"
     link = "eta is the logarithm of the odds of a higher level, against those where it is 0"
     ratio = "odds ratio"
-    takes_intercept = False
+    levels_of_outcome = None
+    intercepts = MappingProxyType({"cutpoints": -1.0})
     levels: tuple[str, ...] = ()
     """The names of the levels, from the lowest to the highest; () if they are not known yet."""
 
@@ -77,6 +79,8 @@ class Ordinal(Family):
 
     def _check(self, columns: Mapping[str, np.ndarray], called: Mapping[str, str]) -> None:
         y, last = columns["y"], len(self.levels) - 1
+        if not self.levels:  # checked again when they are known
+            return check_counts(y, called["y"])
         valid = (y >= 0) & (y <= last) & (y == np.round(y))
         remedy = f"they stand for {', '.join(map(repr, self.levels))}"
         check_rows(y, valid, called["y"], f"one of the codes 0 to {last}; {remedy}")

@@ -53,7 +53,7 @@ def regression_problem(
         "family": family.name,
         "family_settings": family.settings,
         "priors": prior.texts,
-        "prior_of_intercept": prior.intercept_is,
+        "priors_of_average_row": list(prior.of_average_row),
     }
     return problem.with_description(kind="regression", regression=about)
 

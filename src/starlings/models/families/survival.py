@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -106,7 +107,7 @@ class PiecewiseExponential(_Survival):
     title = "piecewise exponential (proportional hazards)"
     link = "eta is the logarithm of the hazard against that of the baseline"
     ratio = "hazard ratio"
-    takes_intercept = False
+    intercepts = MappingProxyType({"log_hazard": 1.0})
     cuts: tuple[float, ...]
     """The cut points between intervals, ascending, in units of the time; () for one interval."""
 

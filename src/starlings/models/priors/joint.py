@@ -1,12 +1,14 @@
 """The prior of all parameters of a regression.
 
 The default prior of an intercept is that of the predictor of an average row, with the means m_j of
-the columns of x,
+the columns of x and o of the offset,
 
-    beta_0 + sum_j m_j beta_j ~ prior of the intercept                                      (1)
+    beta_0 + t ~ prior of the intercept,     t = sum_j m_j beta_j + o                       (1)
 
-so that it does not depend on where zero is on the scale of a covariate. The map from beta to these
-numbers has determinant 1. K numbers in ascending order with a prior of density f have the density
+so that it does not depend on where zero is on the scale of a covariate. Parameters that stand for
+an intercept in other families have such priors too: log_hazard + t, and cutpoints - t. The map from
+the parameters to these numbers has determinant 1. K numbers in ascending order with a prior of
+density f have the density
 
     K! f(c_1) ... f(c_K)                                                                    (2)
 
@@ -34,6 +36,22 @@ INTERCEPT = "Intercept"
 
 
 @dataclass(frozen=True)
+class Average:
+    """An average row, and the parameters whose priors are of its predictor, eq. (1)."""
+
+    means: tuple[float, ...]
+    """m_j for every entry of `beta`, 0 for the intercept."""
+    offset: float
+    """o."""
+    signs: tuple[tuple[str, float], ...]
+    """The names of the intercept and of parameters that stand for it, with the sign of t."""
+
+    def shift(self, beta: Any) -> Any:
+        """t of eq. (1)."""
+        return np.asarray(self.means, beta.dtype) @ beta + self.offset
+
+
+@dataclass(frozen=True)
 class RegressionPrior:
     """The prior of the coefficients, one for each, and of the other parameters, one for each name.
 
@@ -48,8 +66,8 @@ class RegressionPrior:
     """The names of the other parameters, with the prior of all entries of each."""
     ordered: tuple[str, ...] = ()
     """Those of the others whose entries ascend, eq. (2)."""
-    means: tuple[float, ...] | None = None
-    """m_j of eq. (1), 0 for the intercept itself; None if its prior is of beta_0 as it is."""
+    average: Average | None = None
+    """Which priors are those of an average row, eq. (1); None for none."""
 
     @classmethod
     def of(
@@ -57,7 +75,7 @@ class RegressionPrior:
         texts: Mapping[str, str | Prior],
         labels: tuple[str, ...],
         parameters: Mapping[str, Parameter],
-        means: tuple[float, ...] | None = None,
+        average: Average | None = None,
     ) -> RegressionPrior:
         """The prior that texts say, one for every label and every other parameter.
 
@@ -65,7 +83,7 @@ class RegressionPrior:
             texts: priors by the label of a coefficient, or the name of another parameter.
             labels: the names of the entries of `beta`.
             parameters: all parameters beside `beta`.
-            means: see `means` of the class.
+            average: see `average` of the class.
         """
         check_priors(texts, labels, parameters)
         missing = [name for name in (*labels, *parameters) if name not in texts]
@@ -80,16 +98,14 @@ class RegressionPrior:
         ordered = tuple(n for n, block in parameters.items() if _is_ordered(block))
         others = tuple((name, priors[name]) for name in parameters)
         vector = PriorVector(tuple(priors[label] for label in labels))
-        return cls(tuple(labels), vector, others, ordered, means)
+        return cls(tuple(labels), vector, others, ordered, average)
 
     def __call__(self, p: Mapping[str, Any]) -> jax.Array:
         """The log-density of the parameters."""
-        beta = p["beta"]
-        if self.means is not None:
-            beta = beta + self._is_intercept.astype(beta.dtype) * self._shift(beta)  # (1)
-        density = self.beta.log_density(beta)
+        shifts = self._shifts(p["beta"])
+        density = self.beta.log_density(p["beta"] + shifts.get(INTERCEPT, 0.0))  # (1)
         for name, prior in self.others:
-            value = jnp.asarray(p[name])
+            value = jnp.asarray(p[name]) + shifts.get(name, 0.0)  # (1)
             density += jnp.sum(prior.log_density(value))
             if name in self.ordered and prior.is_proper:
                 density += gammaln(value.size + 1)  # (2)
@@ -103,12 +119,12 @@ class RegressionPrior:
             parameters: those of the problem, with their shapes.
         """
         beta = self.beta.draw(rng)
-        if self.means is not None:
-            beta = beta - self._is_intercept * (np.asarray(self.means) @ beta)  # (1)
-        drawn: dict[str, Any] = {"beta": beta}
+        shifts = self._shifts(beta)
+        drawn: dict[str, Any] = {"beta": beta - shifts.get(INTERCEPT, 0.0)}
         for name, prior in self.others:
             value = prior.draw(rng, parameters.blocks[name].shape)
-            drawn[name] = np.sort(value) if name in self.ordered else value
+            value = np.sort(value) if name in self.ordered else value
+            drawn[name] = value - shifts.get(name, 0.0)
         return drawn
 
     @property
@@ -124,18 +140,20 @@ class RegressionPrior:
         return {name: str(prior) for name, prior in (*own, *self.others)}
 
     @property
-    def intercept_is(self) -> str:
-        """What the prior of the intercept is of, in words."""
-        return "the coefficient" if self.means is None else "an average row"
+    def of_average_row(self) -> tuple[str, ...]:
+        """The names whose priors are of the predictor of an average row."""
+        return () if self.average is None else tuple(name for name, _ in self.average.signs)
 
-    @property
-    def _is_intercept(self) -> np.ndarray:
-        """1 for the intercept and 0 for other coefficients."""
-        return np.array([label == INTERCEPT for label in self.labels], float)
-
-    def _shift(self, beta: jax.Array) -> jax.Array:
-        """sum_j m_j beta_j."""
-        return jnp.asarray(self.means, beta.dtype) @ beta
+    def _shifts(self, beta: Any) -> dict[str, Any]:
+        """What eq. (1) adds to the parameters, by name; to the vector `beta` for the intercept."""
+        if self.average is None:
+            return {}
+        shift = self.average.shift(beta)
+        found = {name: sign * shift for name, sign in self.average.signs}
+        if INTERCEPT in found:
+            is_it = np.array([label == INTERCEPT for label in self.labels], beta.dtype)
+            found[INTERCEPT] = found[INTERCEPT] * is_it
+        return found
 
 
 def check_priors(

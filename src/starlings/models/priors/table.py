@@ -4,48 +4,49 @@ from __future__ import annotations
 
 import numpy as np
 
-from starlings.models.families.family import Family
-from starlings.models.priors.joint import INTERCEPT, RegressionPrior
+from starlings.models.families import FAMILIES
+from starlings.models.priors.joint import INTERCEPT
 from starlings.models.priors.prior import Prior
+from starlings.problem import Problem
 
 INSIDE = (0.025, 0.975)
 """The probabilities below the ends of the interval that a table has."""
 
 
-def priors_as_text(prior: RegressionPrior, family: Family) -> str:
+def priors_of(problem: Problem) -> str:
     """A table in plain text: every parameter, its prior, and where 95 % of the prior is.
 
+    If exp of a coefficient means something, such as an odds ratio, its interval is there too.
+
     Args:
-        prior: of all parameters.
-        family: of the outcomes; if exp of a coefficient means something, its interval is there too.
+        problem: a regression, with its family and priors in its description.
     """
-    heading = ["parameter", "prior", "95 % between"]
-    pairs = zip(prior.labels, prior.beta.priors, strict=True)
-    rows = [[_called(label, prior), str(own), *_intervals(label, own)] for label, own in pairs]
-    rows += [[name, str(own), _interval(own), ""] for name, own in prior.others]
-    if family.ratio is None:
-        return _aligned([heading, *(row[:3] for row in rows)])
-    return _aligned([[*heading, f"as {family.ratio}"], *rows])
-
-
-def _called(label: str, prior: RegressionPrior) -> str:
-    """A coefficient, with a word for an intercept whose prior is that of an average row."""
-    is_centred = label == INTERCEPT and prior.means is not None
-    return f"{label} (of {prior.intercept_is})" if is_centred else label
-
-
-def _intervals(label: str, prior: Prior) -> list[str]:
-    """Where most of a coefficient's prior is, as it is and as a ratio; an intercept is no ratio."""
-    return [_interval(prior), "" if label == INTERCEPT else _interval(prior, is_exp=True)]
+    about = problem.description.get("regression", {})
+    if "priors" not in about:
+        raise ValueError(
+            "`problem` has no priors in its description, as only regressions of a family have; "
+            "look at the `log_prior` that it was made with."
+        )
+    ratio = FAMILIES[about["family"]].ratio
+    labels = problem.parameters.blocks["beta"].labels or ()
+    rows = [["parameter", "prior", "95 % between", f"as {ratio}"]]
+    for name, text in about["priors"].items():
+        prior, is_average = Prior.of(text), name in about.get("priors_of_average_row", ())
+        has_ratio = name in labels and name != INTERCEPT
+        called = f"{name} (of an average row)" if is_average else name
+        as_ratio = _interval(prior, is_exp=True) if has_ratio else ""
+        rows.append([called, str(prior), _interval(prior), as_ratio])
+    return _aligned(rows if ratio is not None else [row[:3] for row in rows])
 
 
 def _interval(prior: Prior, is_exp: bool = False) -> str:
+    """The ends of an interval, with two digits."""
     if not prior.is_proper:
         return "anything"
     ends = prior.quantile(INSIDE)
     with np.errstate(over="ignore"):
-        low, high = np.exp(ends) if is_exp else ends
-    return f"{low:.2g} and {high:.2g}"
+        low, high = (f"{float(f'{end:.2g}'):g}" for end in (np.exp(ends) if is_exp else ends))
+    return f"{low} and {high}"
 
 
 def _aligned(rows: list[list[str]]) -> str:

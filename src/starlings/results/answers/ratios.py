@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from starlings.diagnostics.draws import all_entries
 from starlings.errors import nearest
 from starlings.results.answers.intervals import interval_levels
 from starlings.results.answers.model import COEFFICIENTS, family_in
 from starlings.results.parameter_table import (
     MAX_SERIES,
     ParameterTable,
-    bounded_diagnostics,
+    diagnostics_of_all,
+    entries_of_all,
     parameter_table,
-    pooled_table,
+    pooled_of_all,
 )
 
 
@@ -61,11 +61,11 @@ def summary_table(
 def _exponentiate(table: ParameterTable, posterior: xr.Dataset, prob: float) -> None:
     """Replace the moments, quantiles and standard errors of a table by those of exp(draws)."""
     ratios = posterior.map(np.exp, keep_attrs=True)
-    pooled = pooled_table(ratios, {})  # (1)
+    pooled = pooled_of_all(ratios, {})  # (1)
     table[pooled.columns] = pooled.loc[table.index]
     levels = list(interval_levels(prob))
     table[levels] = np.exp(table[levels])  # (2)
-    table["mcse"] = bounded_diagnostics(ratios, MAX_SERIES)["mcse"].reindex(table.index)
+    table["mcse"] = diagnostics_of_all(ratios, MAX_SERIES)["mcse"].reindex(table.index)
 
 
 def _coefficients(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
@@ -85,7 +85,7 @@ def _variables(posterior: xr.Dataset, parameters: str | Sequence[str] | None) ->
     if parameters is None:
         return posterior
     names = _listed(parameters)
-    entries = {name: all_entries(posterior[[name]]) for name in map(str, posterior.data_vars)}
+    entries = {name: entries_of_all(posterior[[name]]) for name in map(str, posterior.data_vars)}
     known = [*entries, *(entry for own in entries.values() for entry in own)]
     for name in names:
         if name not in known:
@@ -103,7 +103,9 @@ def _rows(
     if parameters is None:
         return table
     names = set(_listed(parameters))
-    wanted = names.union(*(all_entries(posterior[[n]]) for n in names & set(posterior.data_vars)))
+    wanted = names.union(
+        *(entries_of_all(posterior[[n]]) for n in names & set(posterior.data_vars))
+    )
     chosen = ParameterTable(table[table.index.isin(list(wanted))])
     chosen.attrs.update(table.attrs)
     return chosen

@@ -17,7 +17,7 @@ import pandas as pd
 import xarray as xr
 from markupsafe import Markup
 
-from starlings.diagnostics.draws import all_entries, entry_blocks, without_derived
+from starlings.diagnostics.draws import all_entries, entry_blocks, shared, without_derived
 from starlings.results.answers.model import COEFFICIENTS
 from starlings.results.parameter_table import pooled_table
 from starlings.results.report import svg
@@ -124,7 +124,7 @@ def _shown(question: Question, posterior: xr.Dataset) -> xr.Dataset:
     """The coefficients of a regression, or else all parameters."""
     if question.is_regression:
         return posterior[[COEFFICIENTS]]
-    return without_derived(posterior, ())
+    return without_derived(shared(posterior), ())
 
 
 def _share_above_zero(posterior: xr.Dataset) -> np.ndarray:

@@ -17,6 +17,7 @@ import numpy as np
 
 from starlings.network.gossip import NUMBERS, Gossip
 from starlings.problem.agent import Agent
+from starlings.solvers.laplace import Marginal
 
 LARGEST_DENSE_HESSIAN = 300
 """Number of parameters up to which the agents sum whole Hessians. Above it they sum diagonals: a
@@ -47,7 +48,7 @@ class Derivatives(NamedTuple):
 class SummedPotential(abc.ABC):
     """F = sum_i f_i over all agents, of which these are the local ones."""
 
-    agents: Agent
+    agents: Agent | Marginal
 
     @abc.abstractmethod
     def sum(self, parts: np.ndarray, what: str = NUMBERS) -> np.ndarray:
@@ -150,7 +151,7 @@ def broadcast(gossip: Gossip, value: np.ndarray) -> np.ndarray:
     return gossip.flood(copies)[-1]
 
 
-def derivatives_at(agents: Agent, point: np.ndarray) -> Derivatives:
+def derivatives_at(agents: Agent | Marginal, point: np.ndarray) -> Derivatives:
     """f_i, its gradient and its Hessian (or the diagonal) of every local agent."""
     if agents.quadratic is None:
         return Derivatives(*map(np.asarray, _derivatives_at(agents, point)))
@@ -160,11 +161,13 @@ def derivatives_at(agents: Agent, point: np.ndarray) -> Derivatives:
 
 
 @jax.jit
-def _derivatives_at(agents: Agent, point: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _derivatives_at(agents: Agent | Marginal, point: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    if isinstance(agents, Marginal) and len(point) <= LARGEST_DENSE_HESSIAN:
+        return jax.vmap(lambda a: a.derivatives(point))(agents)
     return jax.vmap(lambda a: (a.potential(point), a.gradient(point), hessian_of(a, point)))(agents)
 
 
-def derivatives_at_all(agents: Agent, points: np.ndarray) -> Derivatives:
+def derivatives_at_all(agents: Agent | Marginal, points: np.ndarray) -> Derivatives:
     """Derivatives of every local agent at several points, (agent, point, ...).
 
     Above `LARGEST_DENSE_HESSIAN` parameters the diagonal of the Hessian is that of the first point.
@@ -189,12 +192,12 @@ def most_points(dim: int) -> int:
 
 
 @jax.jit
-def _dense_at_all(agents: Agent, points: Any, count: Any) -> Any:
+def _dense_at_all(agents: Agent | Marginal, points: Any, count: Any) -> Any:
     return _for_points(lambda point: _derivatives_at(agents, point), points, count)
 
 
 @jax.jit
-def _diagonal_at_all(agents: Agent, points: Any, count: Any) -> Any:
+def _diagonal_at_all(agents: Agent | Marginal, points: Any, count: Any) -> Any:
     def slopes(point):
         return jax.vmap(lambda agent: (agent.potential(point), agent.gradient(point)))(agents)
 
@@ -219,7 +222,7 @@ def _for_points(function: Any, points: Any, count: Any) -> Any:
     return jax.lax.fori_loop(0, count, fill, start)
 
 
-def hessian_of(agent: Agent, point: jax.Array) -> jax.Array:
+def hessian_of(agent: Agent | Marginal, point: jax.Array) -> jax.Array:
     """The Hessian of one agent's potential, or its diagonal above `LARGEST_DENSE_HESSIAN`."""
     if len(point) <= LARGEST_DENSE_HESSIAN:
         hessian = agent.hessian(point)
@@ -232,7 +235,7 @@ def hessian_of(agent: Agent, point: jax.Array) -> jax.Array:
     return jax.lax.map(entry, jnp.arange(len(point)))
 
 
-def values_at(agents: Agent, points: np.ndarray) -> Any:
+def values_at(agents: Agent | Marginal, points: np.ndarray) -> Any:
     """f_i of every local agent at several points, (agent, point)."""
     if agents.quadratic is None:
         return _values_at(agents, points)
@@ -240,5 +243,5 @@ def values_at(agents: Agent, points: np.ndarray) -> Any:
 
 
 @jax.jit
-def _values_at(agents: Agent, points: Any) -> jax.Array:
+def _values_at(agents: Agent | Marginal, points: Any) -> jax.Array:
     return jax.vmap(lambda agent: jax.vmap(agent.potential)(points))(agents)
