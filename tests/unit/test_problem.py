@@ -14,7 +14,7 @@ import scipy.stats
 import starlings as st
 from starlings.models import gaussian
 from starlings.models._logistic import log_of_one_plus
-from starlings.models.outcomes import Bernoulli
+from starlings.models.families.binary import Logistic
 from starlings.problem.likelihood import derivatives_of
 from starlings.problem.parameters import CONSTRAINTS
 from starlings.problem.shards import divide_by_site
@@ -168,8 +168,8 @@ def test_derivatives_by_structure_are_those_of_the_potential(model, moved, dim_a
 @pytest.mark.parametrize("eta", [-800.0, -30.0, 0.0, 30.0, 800.0])
 def test_a_logistic_is_right_far_out(eta):
     with jax.enable_x64(True):
-        value, slope, bend = Bernoulli().of_predictor(jnp.asarray(eta), {"y": 0.0})
-        grown = jax.grad(lambda t: Bernoulli().of_predictor(t, {"y": 0.0})[0])(jnp.asarray(eta))
+        value, slope, bend = Logistic().of_predictor(jnp.asarray(eta), {"y": 0.0})
+        grown = jax.grad(lambda t: Logistic().of_predictor(t, {"y": 0.0})[0])(jnp.asarray(eta))
     np.testing.assert_allclose(value, -np.logaddexp(0, eta), rtol=1e-15, atol=1e-15)
     np.testing.assert_allclose(grown, slope, atol=1e-15)
     chance = 1 / (1 + np.exp(-eta)) if eta > -700 else 0.0
@@ -200,7 +200,7 @@ def test_a_quadratic_in_other_coordinates_is_the_one_that_differentiation_finds(
 def test_whole_numbers_do_not_overflow():
     rows = [{"x": np.full((3, 2), 100, np.int8), "y": np.array([0, 1, 1], np.int8)}]
     parameters = {"beta": st.Parameter((2,))}
-    problem = st.Problem(Bernoulli(), lambda p: -0.5 * p["beta"] @ p["beta"], parameters, rows)
+    problem = st.Problem(Logistic(), lambda p: -0.5 * p["beta"] @ p["beta"], parameters, rows)
     np.testing.assert_allclose(problem.hessians(np.zeros(2))[0], 7500 + np.eye(2))
 
 
@@ -253,7 +253,7 @@ def test_a_tilt_is_its_symmetric_part(quadratic):
     tilt -= tilt.mean(axis=0)
     shards = [{"x": rng.normal(size=(4, 3)), "y": rng.integers(0, 2, 4)} for _ in range(2)]
     parameters = {"beta": st.Parameter((3,))}
-    problem = st.Problem(Bernoulli(), lambda p: -0.5 * p["beta"] @ p["beta"], parameters, shards)
+    problem = st.Problem(Logistic(), lambda p: -0.5 * p["beta"] @ p["beta"], parameters, shards)
     if quadratic:
         problem = gaussian(np.stack([np.eye(3), 2 * np.eye(3)]))
     frame, nothing, z = (np.zeros(3), np.eye(3)), np.zeros((2, 3)), rng.normal(size=3)
@@ -285,7 +285,7 @@ def test_tilts_that_would_change_the_posterior_are_refused(linear, quadratic, me
 def test_structure_is_claimed_only_where_the_flat_vector_is_beta():
     rows = [{"x": [[1.0]], "y": [1.0]}]
     parameters = {"beta": st.Parameter((1,), "positive")}
-    problem = st.Problem(Bernoulli(), lambda p: -p["beta"].sum(), parameters, rows)
+    problem = st.Problem(Logistic(), lambda p: -p["beta"].sum(), parameters, rows)
     with jax.enable_x64(True):
         assert not problem.agents().has_derivatives
 

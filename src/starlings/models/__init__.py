@@ -1,6 +1,8 @@
-"""Ready-made models: regressions on rows with a site label, and Gaussian targets."""
+"""Ready-made models: regressions with their families and priors, and Gaussian targets."""
 
+from starlings.models.families import family_of
 from starlings.models.gaussian import gaussian
+from starlings.models.priors import Prior, priors_of
 from starlings.models.regressions import (
     linear_regression,
     logistic_regression,
@@ -10,10 +12,13 @@ from starlings.models.regressions import (
 from starlings.models.simulation import simulate
 
 __all__ = [
+    "Prior",
+    "family_of",
     "gaussian",
     "linear_regression",
     "logistic_regression",
     "poisson_regression",
+    "priors_of",
     "simulate",
     "student_t_regression",
 ]

@@ -20,18 +20,26 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from starlings.errors import check_positive, refusing_old_names
 from starlings.models.design import Design
-from starlings.models.outcomes import Bernoulli, Normal, NormalPrior, Poisson, StudentT
+from starlings.models.families.binary import Logistic
+from starlings.models.families.continuous import Gaussian, StudentT
+from starlings.models.families.counts import Poisson
+from starlings.models.families.family import Family
+from starlings.models.priors.normal import NormalPrior
 from starlings.problem import Problem
-from starlings.problem.columns import RowError
 from starlings.problem.parameters import Parameter
 from starlings.problem.shards import divide_by_site
 
 DEFAULT_PRIOR_STD = 10**0.5
 """Standard deviation of the prior N(0, 10) of a coefficient, in units of the coefficient."""
+OUTCOMES = {
+    "gaussian": "Normal",
+    "logistic": "Bernoulli",
+    "poisson": "Poisson",
+    "student_t": "StudentT",
+}
+"""The distribution of the outcomes as result files name it, by the name of the family."""
 
 
 @refusing_old_names
@@ -56,9 +64,9 @@ def linear_regression(
     design = Design.of(X, y, sites, intercept)
     if noise_std is None:
         check_positive(prior_std=prior_std, noise_prior_std=noise_prior_std)
-        return _regression(design, Normal(), NormalPrior(prior_std, "sigma", noise_prior_std))
+        return _regression(design, Gaussian(), NormalPrior(prior_std, "sigma", noise_prior_std))
     check_positive(prior_std=prior_std, noise_std=noise_std)
-    return _regression(design, Normal(noise_std), NormalPrior(prior_std), quadratic=True)
+    return _regression(design, Gaussian(noise_std), NormalPrior(prior_std), quadratic=True)
 
 
 @refusing_old_names
@@ -73,8 +81,7 @@ def logistic_regression(
     """Logistic regression, eq. (2); outcomes are 0 or 1."""
     check_positive(prior_std=prior_std)
     design = Design.of(X, y, sites, intercept)
-    _check_outcome(design.y, np.isin(design.y, (0, 1)), "0 or 1")
-    return _regression(design, Bernoulli(), NormalPrior(prior_std))
+    return _regression(design, Logistic(), NormalPrior(prior_std))
 
 
 @refusing_old_names
@@ -89,9 +96,6 @@ def poisson_regression(
     """Poisson regression, eq. (3); outcomes are counts."""
     check_positive(prior_std=prior_std)
     design = Design.of(X, y, sites, intercept)
-    _check_outcome(
-        design.y, (design.y >= 0) & (design.y == np.round(design.y)), "a count (0, 1, 2, ...)"
-    )
     return _regression(design, Poisson(), NormalPrior(prior_std))
 
 
@@ -116,20 +120,14 @@ def student_t_regression(
 
 
 def _regression(
-    design: Design, outcome: Any, prior: NormalPrior, quadratic: bool = False
+    design: Design, family: Family, prior: NormalPrior, quadratic: bool = False
 ) -> Problem:
-    """The problem whose rows have these outcomes and whose coefficients have this prior."""
+    """The problem whose rows are of this family and whose coefficients have this prior."""
+    family.check({"y": design.y})
     parameters = {"beta": Parameter((design.x.shape[1],), labels=design.labels)}
     if prior.scale_name is not None:
         parameters[prior.scale_name] = Parameter((), "positive")
     shards = divide_by_site({"x": design.x, "y": design.y}, design.sites)
-    problem = Problem(outcome, prior, parameters, shards, quadratic)
-    kind = {"outcome": type(outcome).__name__, **asdict(outcome)}
+    problem = Problem(family, prior, parameters, shards, quadratic)
+    kind = {"outcome": OUTCOMES[family.name], **family.settings}
     return problem.with_description(kind="regression", **kind, prior=asdict(prior))
-
-
-def _check_outcome(y: np.ndarray, valid: np.ndarray, wanted: str) -> None:
-    """Refuse outcomes of which some row is not `valid`, with what is `wanted` in words."""
-    if not valid.all():
-        row = int(np.argmin(valid))
-        raise RowError(f"`y` must be {wanted}, got {y[row]:g}", row)

@@ -4,6 +4,11 @@ A row of a generalised linear model depends on the parameters through its linear
 eta = x'beta only. Its log-likelihood l then has, over all rows with covariates X and weights w,
 
     gradient = X'(w l'(eta)),     Hessian = X' diag(w l''(eta)) X          (1)
+
+Rows can have two more columns: `offset`, a known part of the predictor, and `weight`, a known
+factor of a row's log-likelihood:
+
+    eta = x'beta + offset,     log-likelihood of the row = weight l(eta)   (2)
 """
 
 from __future__ import annotations
@@ -82,8 +87,10 @@ class RowwiseLikelihood(Likelihood):
 class LinearPredictorModel(ABC):
     """The log-likelihood of one row of a generalised linear model: a column `x`, parameters `beta`.
 
-    A subclass is a `log_likelihood` for `Problem`. If `beta` is the only parameter and has no
-    constraint, agents use eq. (1) instead of automatic differentiation.
+    Rows may have the columns `offset` and `weight` of eq. (2). They are applied here, so that
+    `of_predictor` gets the whole predictor and knows of neither. A subclass is a `log_likelihood`
+    for `Problem`. If `beta` is the only parameter and has no constraint, agents use eq. (1) instead
+    of automatic differentiation.
     """
 
     @abstractmethod
@@ -92,7 +99,8 @@ class LinearPredictorModel(ABC):
 
     def __call__(self, p: dict[str, Any], row: dict[str, Any]) -> jax.Array:
         """The log-likelihood of one row at the named parameters."""
-        return self.of_predictor(row["x"] @ p["beta"], row)[0]
+        eta = linear_predictor(row["x"], p["beta"], row)
+        return weighted(self.of_predictor(eta, row)[0], row)
 
 
 @dataclass(frozen=True)
@@ -109,9 +117,22 @@ class GeneralisedLinearLikelihood(RowwiseLikelihood):
     def derivatives(self, x: jax.Array, rows: Rows, weights: jax.Array) -> Derivatives:
         """The sum over all rows times their weights (row,), with its gradient and its Hessian."""
         X = rows["x"].astype(x.dtype)  # products of small integer types would overflow
+        weights = weighted(weights, rows)
         columns = X.T * weights  # does not depend on x, so XLA computes it once before a loop
-        value, slope, curvature = self.log_likelihood.of_predictor(X @ x, rows)
+        eta = linear_predictor(X, x, rows)
+        value, slope, curvature = self.log_likelihood.of_predictor(eta, rows)
         return weights @ value, columns @ slope, weighted_product(columns, X, curvature)  # (1)
+
+
+def linear_predictor(x: Any, beta: Any, rows: Rows) -> Any:
+    """eta of eq. (2), for the covariates x of one row or of many."""
+    eta = x @ beta
+    return eta + jnp.asarray(rows["offset"], eta.dtype) if "offset" in rows else eta
+
+
+def weighted(values: Any, rows: Rows) -> Any:
+    """The values of one row or of many, times the weights of the rows if they have any."""
+    return values * jnp.asarray(rows["weight"], values.dtype) if "weight" in rows else values
 
 
 def rowwise_likelihood(parameters: Parameters, log_likelihood: RowLogLikelihood) -> Likelihood:

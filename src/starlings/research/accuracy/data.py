@@ -39,7 +39,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from starlings.models.outcomes import NormalPrior, half_normal
+from starlings.models.priors.normal import NormalPrior, half_normal
 from starlings.problem import Problem
 from starlings.problem.parameters import Parameter
 from starlings.research.demo.data import build_problem, load_rows

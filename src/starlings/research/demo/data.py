@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from starlings.models.outcomes import NormalPrior
+from starlings.models.priors.normal import NormalPrior
 from starlings.problem import Problem
 from starlings.problem.parameters import Parameter
 from starlings.research.packaged_data import read_packaged
