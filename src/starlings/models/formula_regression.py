@@ -17,7 +17,9 @@ from starlings.errors import ConstantColumnWarning, FormulaError, nearest
 from starlings.formulas import Encoding, Formula, Request, SiteRows, Sums, agree
 from starlings.formulas.parsing import SITE
 from starlings.formulas.tables import as_table
-from starlings.models.formula_families import asked_of_rows, check, family_of, problem_of
+from starlings.models.families import Family, family_of
+from starlings.models.formula_families import asked_of_rows, completed, problem_of
+from starlings.models.priors import Prior
 from starlings.problem import Problem
 from starlings.problem.fields import BY_SITE
 from starlings.problem.shards import check_one_kind, in_order, site_names
@@ -30,10 +32,10 @@ def regression(
     formula: str,
     data: Any,
     sites: Any = None,
-    family: str = "gaussian",
+    family: str | Family = "gaussian",
     *,
     missing: str | None = None,
-    priors: Mapping[str, str] | None = None,
+    priors: Mapping[str, str | Prior] | None = None,
     levels: Mapping[str, Sequence[Any]] | None = None,
     reference: Mapping[str, Any] | None = None,
     offset: str | None = None,
@@ -72,7 +74,7 @@ def regression(
     """
     chosen = family_of(family, **settings)
     tables, group = tables_of_sites(data, sites)
-    parsed = formula_of(formula, family, random, group)
+    parsed = formula_of(formula, chosen, random, group)
     declared = {**_declared(parsed, tables), **(levels or {})}
     said = (missing, declared, reference, offset, weights, trials)
     request = Request.of(parsed, *said, **asked_of_rows(chosen))
@@ -80,7 +82,7 @@ def regression(
     return agreed_problem(request, rows, Sums(), chosen, priors)
 
 
-def formula_of(text: str, family: Any, random: str | None = None, group: str = SITE) -> Formula:
+def formula_of(text: str, family: Family, random: str | None = None, group: str = SITE) -> Formula:
     """A formula, in which a ratio as outcome of the binomial family means successes of trials.
 
     Args:
@@ -89,16 +91,15 @@ def formula_of(text: str, family: Any, random: str | None = None, group: str = S
         random: what varies from site to site, or None.
         group: the name of the column of sites.
     """
-    name = getattr(family, "name", family)
-    return Formula.of(text, random, has_trials=name == "binomial", group=group)
+    return Formula.of(text, random, has_trials="trials" in family.row_columns, group=group)
 
 
 def agreed_problem(
     request: Request,
     rows: Sequence[SiteRows],
     sums: Sums,
-    family: Any,
-    priors: Mapping[str, str] | None = None,
+    family: Family,
+    priors: Mapping[str, str | Prior] | None = None,
 ) -> Problem:
     """The problem of the local sites, after the sites have agreed on its columns.
 
@@ -117,8 +118,8 @@ def encoded_problem(
     request: Request,
     rows: Sequence[SiteRows],
     encoding: Encoding,
-    family: Any,
-    priors: Mapping[str, str] | None = None,
+    family: Family,
+    priors: Mapping[str, str | Prior] | None = None,
     account: Sequence[Mapping[str, int]] = (),
 ) -> Problem:
     """The problem of the local sites with an encoding that is known.
@@ -132,19 +133,19 @@ def encoded_problem(
         account: for each sum of the agreement, how many numbers of which kind it had.
     """
     used = [each.complete(request.columns) for each in rows]
-    shards, names = {}, _names(encoding)
+    shards, names, family = {}, _names(encoding), completed(family, encoding)
     for each in used:
         with each.named():
             columns = encoding.columns(each.table)
-            check(family, {name: v for name, v in columns.items() if name != "x"}, names)
+            family.check({name: v for name, v in columns.items() if name != "x"}, names)
         shards[each.site] = columns
     _check_outcome(encoding, family)
-    problem, about = problem_of(encoding, shards, family, priors, names)
+    problem = problem_of(encoding, shards, family, priors, names)
     gaps = {"policy": request.missing, "entries": dict(encoding.missing)}
     regression = {
         "formula": request.formula.text,
         "encoding": encoding.as_json(),
-        **about,
+        **problem.description["regression"],
         "missing": {**gaps, "dropped": encoding.dropped},
         "sums": [dict(kinds) for kinds in account],
     }
@@ -170,7 +171,7 @@ def _check_outcome(encoding: Encoding, family: Any) -> None:
     if encoding.outcome_scale > 0 or encoding.event is not None:
         return
     said = f"the outcome {encoding.outcome!r} is {encoding.outcome_mean:g} in all rows of all sites"
-    if getattr(family, "name", family) in ON_THE_SCALE:
+    if family.name in ON_THE_SCALE:
         raise FormulaError(f"{said}: there is nothing to explain. Take another outcome.")
     warnings.warn(
         f"{said}: only the prior keeps the intercept finite.", ConstantColumnWarning, stacklevel=2

@@ -19,7 +19,7 @@ from starlings.errors import FormulaError
 from starlings.formulas import Encoding, Request, SiteRows, Sums
 from starlings.formulas.over_network import sums_over
 from starlings.formulas.tables import NUMBERS, entries_of
-from starlings.models.formula_families import family_of
+from starlings.models.families import family_of
 from starlings.models.formula_regression import agreed_problem, encoded_problem
 from starlings.network import Network
 from starlings.privacy.guard_rails import GuardRails

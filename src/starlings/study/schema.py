@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from starlings import models
 from starlings.formulas import Request
-from starlings.models.formula_families import asked_of_rows, family_of, settings_of
+from starlings.models.families import family_of, settings_of
+from starlings.models.formula_families import asked_of_rows
 from starlings.models.formula_regression import formula_of
 from starlings.network import Network
 from starlings.samplers import Sampler
@@ -97,15 +98,16 @@ class FormulaSection:
     @cached_property
     def request(self) -> Request:
         """The formula, and what the study says about it."""
+        family = family_of(self.family, **self.options)
         return Request.of(
-            formula_of(self.formula, self.family, self.random),
+            formula_of(self.formula, family, self.random),
             self.missing,
             self.levels,
             self.reference,
             self.offset,
             self.weights,
             self.trials,
-            **asked_of_rows(family_of(self.family, **self.options)),
+            **asked_of_rows(family),
         )
 
     @property
