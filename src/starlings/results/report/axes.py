@@ -61,7 +61,7 @@ class Axis:
 
 def _linear_ticks(low: float, high: float) -> list[float]:
     """Between three and seven round numbers."""
-    rough = (high - low) / 5
+    rough = (high - low) / 7
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * s for s in (1, 2, 5, 10) if size * s >= rough)
     first = math.ceil(low / step - 1e-9)

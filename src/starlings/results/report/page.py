@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from starlings.results.groups import MAX_CHECKED_BYTES
 from starlings.results.parameter_table import ParameterTable, printed_columns
@@ -48,9 +49,19 @@ def report_page(result: Result, title: str | None = None) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, lstrip_blocks=True
     )
+    environment.filters["with_code"] = with_code
     template = environment.from_string((files / TEMPLATE).read_text("utf-8"))
     style = Markup((files / STYLE).read_text("utf-8"))
     return template.render(style=style, **_contents(result, title))
+
+
+def with_code(text: str) -> Markup:
+    """A text in which what stands in backticks is code.
+
+    >>> print(with_code("take `rho` < 1"))
+    take <code>rho</code> &lt; 1
+    """
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _contents(result: Result, title: str | None) -> dict[str, Any]:

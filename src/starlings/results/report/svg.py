@@ -16,6 +16,8 @@ from starlings.results.report.axes import Axis
 
 LANE_WIDTH, LANE_HEIGHT = 360, 18
 """Size of a lane of a forest plot, in its own units."""
+CHECK_WIDTH = 150
+"""Width of a lane of a predictive check, in the same units."""
 GRAPH_SIZE = 560
 """Width of the picture of the network, in its own units."""
 MOST_LABELLED = 60
@@ -78,9 +80,13 @@ def dots(axis: Axis, values: Sequence[float], reference: float | None = None) ->
 
 
 def check_lane(axis: Axis, expected: tuple[float, float], observed: float) -> Markup:
-    """What was observed, on the range that the model expects."""
-    parts = [_bar(axis, *expected, "expected")]
-    return _lane([*parts, marker(_x(axis, observed), LANE_HEIGHT / 2, "observed")])
+    """What was observed, on the range that the model expects; all of it is on the axis."""
+    low, high, middle = (CHECK_WIDTH * axis.place(value) for value in (*expected, observed))
+    y = LANE_HEIGHT / 2
+    bar = element("line", x1=low, x2=high, y1=y, y2=y, class_="bar expected")
+    box = f"0 0 {CHECK_WIDTH} {LANE_HEIGHT}"
+    content = bar + marker(middle, y, "observed")
+    return element("svg", content, viewBox=box, class_="lane", aria_hidden="true")
 
 
 def captioned(caption: str, picture: Markup) -> Markup:
