@@ -10,10 +10,13 @@ from starlings import models as models
 from starlings import testing as testing
 from starlings import theory as theory
 from starlings._version import __version__ as __version__
+from starlings.comparison.arviz_groups import arviz_groups as arviz_groups
 from starlings.comparison.loo import Loo as Loo
 from starlings.comparison.loo import compare_loo as compare_loo
 from starlings.comparison.loo import loo as loo
 from starlings.comparison.models import compare_models as compare_models
+from starlings.comparison.predictive_check import PredictiveCheck as PredictiveCheck
+from starlings.comparison.predictive_check import predictive_check as predictive_check
 from starlings.comparison.samplers import Comparison as Comparison
 from starlings.comparison.samplers import compare as compare
 from starlings.comparison.samplers import load_comparison as load_comparison
@@ -115,6 +118,7 @@ from starlings.samplers import UnitPosterior as UnitPosterior
 from starlings.samplers import Units as Units
 from starlings.samplers import no_info as no_info
 from starlings.sampling import sample as sample
+from starlings.sampling.alone import alone as alone
 from starlings.study.study import Study as Study
 from starlings.tuning import Tuning as Tuning
 from starlings.tuning import tune as tune

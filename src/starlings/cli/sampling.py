@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from starlings.cli.application import INTERRUPTED, Json, Quiet, StudyFile, command, count_option
+from starlings.cli.pages import write_pages
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -98,6 +99,14 @@ def sample(
             "that mpirun starts."
         ),
     ] = "vectorised",
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Write a page about the result, too, with what each site would find alone and "
+            "with predictive checks, for which some more time is needed.",
+        ),
+    ] = None,
     checkpoint_every: Annotated[
         int | None,
         count_option(1, "Rounds from one checkpoint, in OUTPUT.run, to the next.", "10000"),
@@ -138,6 +147,8 @@ def sample(
         settings |= {"output": target, "overwrite": overwrite, "resume": resume}
         run = run_locally if cluster is None else functools.partial(run_on, cluster)
         result = run(plan, settings, quiet)
+    if report is not None and result is not None:
+        result = write_pages(plan, result, target, report, overwrite, quiet)
     if result is not None and (as_json or not quiet):
         print_summary(result, target, as_json, quiet)
     if result is not None and result.interrupted is not None:

@@ -86,6 +86,11 @@ def by_site(posterior: xr.Dataset) -> list[xr.Dataset]:
     return [posterior.drop_vars(own), local.transpose("chain", "draw", "agent", SITE_DIM, ...)]
 
 
+def shared(posterior: xr.Dataset) -> xr.Dataset:
+    """Return the variables that all agents share."""
+    return posterior[[name for name, values in posterior.items() if LOCAL not in values.attrs]]
+
+
 def is_derived(posterior: xr.Dataset) -> np.ndarray:
     """Return for each entry whether it is computed from the parameters."""
     variables = posterior.data_vars.values()

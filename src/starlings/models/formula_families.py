@@ -23,6 +23,11 @@ def asked_of_rows(family: Family) -> dict[str, Any]:
     }
 
 
+def completed(family: Family, encoding: Encoding) -> Family:
+    """The family with the levels of the outcome, if it has any, that the sites have agreed on."""
+    return family.with_levels(encoding.levels.get(encoding.outcome.strip("`"), ()))
+
+
 def problem_of(
     encoding: Encoding,
     shards: Mapping[str, Rows],
@@ -39,7 +44,6 @@ def problem_of(
         priors: those that are given, as texts.
         names: what messages call the columns.
     """
-    family = family.with_levels(encoding.levels.get(encoding.outcome, ()))
     given = dict(priors or {})
     effects = _effects(encoding, family, given)
     prior = regression_prior(family, encoding.labels, encoding, given)

@@ -18,7 +18,8 @@ from starlings.formulas import Encoding, Formula, Request, SiteRows, Sums, agree
 from starlings.formulas.parsing import SITE
 from starlings.formulas.tables import as_table
 from starlings.models.families import Family, family_of
-from starlings.models.formula_families import asked_of_rows, problem_of
+from starlings.models.formula_families import asked_of_rows, completed, problem_of
+from starlings.models.priors import Prior
 from starlings.problem import Problem
 from starlings.problem.fields import BY_SITE
 from starlings.problem.shards import check_one_kind, in_order, site_names
@@ -34,7 +35,7 @@ def regression(
     family: str | Family = "gaussian",
     *,
     missing: str | None = None,
-    priors: Mapping[str, str] | None = None,
+    priors: Mapping[str, str | Prior] | None = None,
     levels: Mapping[str, Sequence[Any]] | None = None,
     reference: Mapping[str, Any] | None = None,
     offset: str | None = None,
@@ -75,7 +76,7 @@ def regression(
     """
     chosen = family_of(family, **settings)
     tables, group = tables_of_sites(data, sites)
-    parsed = formula_of(formula, family, random, group)
+    parsed = formula_of(formula, chosen, random, group)
     declared = {**_declared(parsed, tables), **(levels or {})}
     said = (missing, declared, reference, offset, weights, trials)
     request = Request.of(parsed, *said, **asked_of_rows(chosen))
@@ -83,7 +84,7 @@ def regression(
     return agreed_problem(request, rows, Sums(), chosen, priors)
 
 
-def formula_of(text: str, family: Any, random: str | None = None, group: str = SITE) -> Formula:
+def formula_of(text: str, family: Family, random: str | None = None, group: str = SITE) -> Formula:
     """A formula, in which a ratio as outcome of the binomial family means successes of trials.
 
     Args:
@@ -92,8 +93,7 @@ def formula_of(text: str, family: Any, random: str | None = None, group: str = S
         random: what varies from site to site, or None.
         group: the name of the column of sites.
     """
-    name = getattr(family, "name", family)
-    return Formula.of(text, random, has_trials=name == "binomial", group=group)
+    return Formula.of(text, random, has_trials="trials" in family.row_columns, group=group)
 
 
 def agreed_problem(
@@ -101,7 +101,7 @@ def agreed_problem(
     rows: Sequence[SiteRows],
     sums: Sums,
     family: Family,
-    priors: Mapping[str, str] | None = None,
+    priors: Mapping[str, str | Prior] | None = None,
 ) -> Problem:
     """The problem of the local sites, after the sites have agreed on its columns.
 
@@ -121,7 +121,7 @@ def encoded_problem(
     rows: Sequence[SiteRows],
     encoding: Encoding,
     family: Family,
-    priors: Mapping[str, str] | None = None,
+    priors: Mapping[str, str | Prior] | None = None,
     account: Sequence[Mapping[str, int]] = (),
 ) -> Problem:
     """The problem of the local sites with an encoding that is known.
@@ -135,7 +135,7 @@ def encoded_problem(
         account: for each sum of the agreement, how many numbers of which kind it had.
     """
     used = [each.complete(request.columns) for each in rows]
-    shards, names = {}, _names(encoding)
+    shards, names, family = {}, _names(encoding), completed(family, encoding)
     for each in used:
         with each.named():
             columns = encoding.columns(each.table)

@@ -40,6 +40,8 @@ LOCAL_RESULT = "draws of the site's own parameters, in the result"
 """What a result has of every site where parameters are local, and one process collects draws."""
 ROWS, CHECKSUMS = "number of rows, in the result", "checksums of the rows and of each column"
 """What a result without masks says of the rows of a site."""
+ALONE, STATISTICS = "estimates of the site alone, in the result", "statistics of its outcomes"
+"""What sites add to a result for its report."""
 UNDEFINED = "whether its potential was undefined at some candidate"
 FEW_ROWS = "which determine the rows of a small site"
 
@@ -120,6 +122,8 @@ KINDS = {
         "who can guess a column, or all rows, can tell that the guess is right: a column of few "
         "possible values is found by trying",
     ),
+    ALONE: Kind(IN_RESULT, "mean, sd and quantiles of the posterior of the site's own rows"),
+    STATISTICS: Kind(IN_RESULT, "means, shares and quantiles of the site's outcomes"),
     UNDEFINED: Kind(IN_RESULT, "that some row gives NaN under the model"),
 }
 """Every kind of number that leaves a site."""

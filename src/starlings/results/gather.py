@@ -23,10 +23,10 @@ from starlings.network import Network
 from starlings.network.communicator import has_result
 from starlings.problem import Problem
 from starlings.results.datasets import Drawer, RunSettings, Traffic, labelled
-from starlings.results.groups import Groups, as_attribute
+from starlings.results.groups import MAX_CHECKED_BYTES, Groups, as_attribute
 from starlings.results.netcdf import INTERRUPTED_RUN, file_bytes, write_slabs
 from starlings.results.outputs import DrawBytes
-from starlings.results.result import MAX_CHECKED_BYTES, Result, open_result
+from starlings.results.result import Result, open_result
 from starlings.runtime.checkpoint_folder import identity
 from starlings.runtime.recording import Record, Recording, Schedule
 from starlings.system.files import atomic_write, reserve_space

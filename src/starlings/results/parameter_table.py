@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import shutil
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -11,30 +11,14 @@ import xarray as xr
 
 from starlings.diagnostics.draws import all_entries, by_site, entry_blocks, thinning_step
 from starlings.diagnostics.statistics import diagnostics_table
-from starlings.results.result_html import table_html
-from starlings.results.text_table import (
-    Column,
-    text_table,
-    with_decimals,
-    with_meaningful_digits,
-    with_two_digits,
-)
-from starlings.system.html import block
+from starlings.results.answers.intervals import MEDIAN, interval_levels, is_quantile
+from starlings.results.tables import ROW_HEADING, AnswerTable
+from starlings.results.text_table import NAMES_HEADING, text_table
 
 SUMMARY_QUANTILES = {"5%": 0.05, "25%": 0.25, "50%": 0.5, "75%": 0.75, "95%": 0.95}
-"""The probabilities of the quantiles in the table, by the name of their column."""
-SUMMARY_COLUMNS = ["mean", "sd", "5%", "50%", "95%"]
-SUMMARY_COLUMNS += ["mcse", "rhat", "ess_bulk", "ess_tail", "mean_range"]
-"""The columns of `Result.summary()`."""
-COLUMNS_WITH_UNIT = {("", "mean"): "mean", ("", "sd"): "sd", ("", "5 %"): "5%", ("", "95 %"): "95%"}
-"""Printed columns in the unit of the parameter: the lines of the heading, and the column."""
-COLUMNS_WITHOUT_UNIT = {
-    ("", "R-hat"): ("rhat", 3),
-    ("ESS", "bulk"): ("ess_bulk", 0),
-    ("ESS", "tail"): ("ess_tail", 0),
-    ("mean", "range"): ("mean_range", 3),
-}
-"""Printed columns without a unit: the lines of the heading, the column, and the decimals."""
+"""The probabilities of the quantiles in `starlings show`, by the name of their column."""
+DIAGNOSTICS = ["mcse", "rhat", "ess_bulk", "ess_tail", "mean_range"]
+"""The columns of `Result.summary()` beside mean, sd and quantiles."""
 WIDTH_WITH_MCSE = 80
 """Columns of a terminal from which on the Monte Carlo standard error is printed, too."""
 MAX_POOLED_DRAWS = 2**20
@@ -45,46 +29,58 @@ MAX_SERIES = 2000
 are computed, at some milliseconds each. Beyond it they are computed for one agent per entry."""
 
 
-class ParameterTable(pd.DataFrame):
-    """A data frame with the columns `SUMMARY_COLUMNS`, printed as `starlings show` prints it.
+class ParameterTable(AnswerTable):
+    """What `Result.summary` returns, printed as `starlings show` prints it."""
 
-    Its numbers are exact; only what is printed is rounded. Whatever is computed from it is a plain
-    data frame.
+    def _printed(self, width: int | None) -> list[str]:
+        return printed_columns(self, width)
+
+
+def parameter_table(
+    posterior: xr.Dataset, max_series: int, prob: float = 0.9, heading: str = NAMES_HEADING
+) -> ParameterTable:
+    """Return moments, quantiles and diagnostics of every entry; of local ones at every site.
+
+    Args:
+        posterior: the draws.
+        max_series: as in `bounded_diagnostics`.
+        prob: the probability of the central interval.
+        heading: what the rows are.
     """
-
-    def __repr__(self) -> str:
-        if list(self.columns) != SUMMARY_COLUMNS:
-            return super().__repr__()
-        return table_as_text(self, shutil.get_terminal_size().columns)
-
-    def _repr_html_(self) -> str:
-        own = list(self.columns) == SUMMARY_COLUMNS
-        return block(table_html(self)) if own else self.to_html()
+    levels = interval_levels(prob)
+    found = pooled_of_all(posterior, levels).join(diagnostics_of_all(posterior, max_series))
+    table = ParameterTable(found[["mean", "sd", *levels, *DIAGNOSTICS]])
+    table.attrs[ROW_HEADING] = heading
+    return table
 
 
-def parameter_table(posterior: xr.Dataset, max_series: int) -> ParameterTable:
-    """Return moments, quantiles and diagnostics of every entry; of local ones at every site."""
-    parts = [
-        pooled_table(part).join(bounded_diagnostics(part, max_series))
-        for part in by_site(posterior)
-    ]
-    return ParameterTable(pd.concat(parts)[SUMMARY_COLUMNS])
+def entries_of_all(posterior: xr.Dataset) -> list[str]:
+    """Return the names of the rows; values that every site has for itself have one for each."""
+    return [entry for part in by_site(posterior) for entry in all_entries(part)]
+
+
+def pooled_of_all(posterior: xr.Dataset, quantiles: Mapping[str, float]) -> pd.DataFrame:
+    """Return moments and quantiles of every entry; of local ones at every site."""
+    return pd.concat([pooled_table(part, quantiles) for part in by_site(posterior)])
+
+
+def diagnostics_of_all(posterior: xr.Dataset, max_series: int) -> pd.DataFrame:
+    """Return the diagnostics of every entry; of local ones at every site."""
+    return pd.concat([bounded_diagnostics(part, max_series) for part in by_site(posterior)])
+
+
+def printed_columns(table: pd.DataFrame, width: int | None) -> list[str]:
+    """The columns that fit into a terminal of this width; all but the median for None, paper."""
+    ends = [str(c) for c in table.columns if is_quantile(c) and c not in (MEDIAN, "25%", "75%")]
+    is_wide = width is None or width >= WIDTH_WITH_MCSE
+    wanted = ["mean", "sd", *ends, *DIAGNOSTICS[0 if is_wide else 1 :]]
+    return [column for column in wanted if column in table.columns]
 
 
 def table_as_text(table: pd.DataFrame, width: int) -> str:
     """Lay out a table for a terminal with `width` columns."""
-    names, spreads = [str(name) for name in table.index], table["sd"].to_numpy()
-    columns = [
-        Column(heading, list(map(with_meaningful_digits, table[column], spreads)))
-        for heading, column in COLUMNS_WITH_UNIT.items()
-    ]
-    if width >= WIDTH_WITH_MCSE:
-        columns.append(Column(("", "MCSE"), list(map(with_two_digits, table["mcse"]))))
-    columns += [
-        Column(heading, [with_decimals(value, decimals) for value in table[column]])
-        for heading, (column, decimals) in COLUMNS_WITHOUT_UNIT.items()
-    ]
-    return text_table(names, columns, width)
+    shown = ParameterTable(table)
+    return text_table(shown._row_names(), shown._cells(shown._printed(width)), width)
 
 
 def bounded_diagnostics(posterior: xr.Dataset, max_series: int) -> pd.DataFrame:
@@ -93,14 +89,16 @@ def bounded_diagnostics(posterior: xr.Dataset, max_series: int) -> pd.DataFrame:
     return diagnostics_table(posterior, quick=series > max_series)
 
 
-def pooled_table(posterior: xr.Dataset) -> pd.DataFrame:
+def pooled_table(
+    posterior: xr.Dataset, quantiles: Mapping[str, float] = SUMMARY_QUANTILES
+) -> pd.DataFrame:
     """Return mean, sd and quantiles of every entry, over all chains, draws and agents."""
     step = thinning_step(posterior, MAX_POOLED_DRAWS, ("chain", "draw", "agent"))
     blocks = (values.reshape(-1, values.shape[-1]) for values in entry_blocks(posterior, step))
-    levels = list(SUMMARY_QUANTILES.values())
+    levels = list(quantiles.values())
     parts = [
         np.stack([flat.mean(axis=0), flat.std(axis=0), *np.quantile(flat, levels, axis=0)])
         for flat in blocks
     ]
-    columns = dict(zip(("mean", "sd", *SUMMARY_QUANTILES), np.hstack(parts), strict=True))
+    columns = dict(zip(("mean", "sd", *quantiles), np.hstack(parts), strict=True))
     return pd.DataFrame(columns, index=all_entries(posterior))

@@ -19,21 +19,27 @@ import xarray as xr
 from starlings.diagnostics.checking import check, recorded_evidence
 from starlings.diagnostics.verdict import Check
 from starlings.results.about import about_in_words
+from starlings.results.answers.answers import Answers
 from starlings.results.disclosed import disclosed
 from starlings.results.evidence import Evidence, recorded_log_evidence
-from starlings.results.groups import GROUPS, as_attribute
+from starlings.results.groups import (
+    GROUPS,
+    MAX_CHECKED_BYTES,
+    TABLES,
+    as_attribute,
+    as_dataset,
+    as_table,
+    check_table_names,
+)
 from starlings.results.netcdf import file_bytes, open_tree, reading
-from starlings.results.parameter_table import MAX_SERIES, parameter_table
 from starlings.results.result_html import result_html
+from starlings.results.told import with_tables_told
 from starlings.system.extras import import_extra
 from starlings.system.files import atomic_write, check_replaceable, reserve_space
 from starlings.system.locks import locked
 
-MAX_CHECKED_BYTES = 2**30
-"""Bytes of draws above which diagnostics use a subset of the agents."""
 
-
-class Result:
+class Result(Answers):
     """The draws of every agent, and the record of how they were made."""
 
     def __init__(self, tree: xr.DataTree) -> None:
@@ -82,23 +88,6 @@ class Result:
         for group in GROUPS:
             self.tree[group].attrs[name] = as_attribute(value)
 
-    def summary(self) -> pd.DataFrame:
-        """Summarise every parameter in one row for each of its entries, such as `beta[age]`.
-
-        Columns, pooled over chains, draws and agents: `mean`, `sd`, and the quantiles `5%`, `50%`
-        and `95%`. Columns for the worst agent: `mcse`, the Monte Carlo standard error of its mean;
-        `rhat`, which is nested R-hat where the run has recorded superchains; and `ess_bulk` and
-        `ess_tail`, effective sample sizes. `mean_range` is the largest difference between the means
-        of two agents, in sd.
-
-        Printed, it is the table of `starlings show`; its numbers are not rounded.
-
-        Draws beyond 1 GiB are summarised by a subset of the agents. With more than 2000 pairs of an
-        agent and an entry, the worst agent is looked for among those whose half-chains differ most.
-        """
-        posterior = self.subset_of_agents(MAX_CHECKED_BYTES).posterior
-        return parameter_table(posterior, MAX_SERIES)
-
     def check(self, reference: Mapping[str, Any] | None = None) -> Check:
         """Check whether the chains converged, the agents agree, and the law is right.
 
@@ -113,6 +102,28 @@ class Result:
         found = check(self.posterior, reference=reference, **recorded_evidence(self.attrs))
         return dataclasses.replace(found, interrupted=self.interrupted)
 
+    def with_tables(self, **tables: pd.DataFrame) -> Result:
+        """This result with tables beside the draws, for `report`; `save` writes them, too.
+
+        What they tell of a site is added to `disclosed()`.
+
+        Args:
+            tables: by name: `alone`, what `starlings.alone` returned, and `predictive_check` and
+                `calibration`, the `table` and the `calibration` of `starlings.predictive_check`.
+        """
+        check_table_names(tables)
+        groups = {name: self.tree[name].to_dataset() for name in self.tree.children}
+        groups |= {name: as_dataset(table) for name, table in tables.items()}
+        told = with_tables_told(self.attrs, tables)
+        for name in GROUPS:
+            groups[name] = groups[name].assign_attrs(told)
+        return Result(xr.DataTree.from_dict(groups))
+
+    def table(self, name: str) -> pd.DataFrame | None:
+        """A table that `with_tables` has put beside the draws; None if there is none."""
+        check_table_names([name])
+        return as_table(self.tree[name].to_dataset()) if name in self.tree.children else None
+
     def subset_of_agents(self, max_bytes: int) -> Result:
         """Return this result, or one with every n-th agent if the draws exceed `max_bytes`."""
         step = -(-self.posterior.nbytes // max_bytes)
@@ -123,6 +134,27 @@ class Result:
             for name in GROUPS
         }
         return Result(xr.DataTree.from_dict(few))
+
+    def _few(self) -> xr.Dataset:
+        """The draws, of a subset of the agents if they exceed `MAX_CHECKED_BYTES`."""
+        return self.subset_of_agents(MAX_CHECKED_BYTES).posterior
+
+    def report(self, path: str | Path, title: str | None = None, overwrite: bool = False) -> Path:
+        """Write one HTML page about this result for people who have never heard of Markov chains.
+
+        The page has the question, the answer as a forest plot with numbers, whether it can be
+        relied on, what left each site and how it was run. Everything is in the one file, which
+        fetches nothing and runs no script. What each site would find alone, and how the model
+        describes its data, is there if `with_tables` has put it into the result.
+
+        Args:
+            path: the file to write, such as "report.html".
+            title: the title; by default the outcome and the number of sites.
+            overwrite: as in `save`.
+        """
+        from starlings.results.report.page import write_report  # it imports Jinja2
+
+        return write_report(self, path, title, overwrite)
 
     def to_arviz(self) -> Any:
         """Return what the installed ArviZ takes: InferenceData for 0.x, the DataTree for 1.x."""
@@ -169,7 +201,7 @@ def as_arviz(tree: xr.DataTree, subject: str) -> Any:
         arviz = import_extra("arviz", subject, extra="arviz")
     if int(arviz.__version__.split(".")[0]) >= 1:
         return tree
-    groups = {name: group.to_dataset() for name, group in tree.children.items()}
+    groups = {n: group.to_dataset() for n, group in tree.children.items() if n not in TABLES}
     return arviz.InferenceData(**groups)
 
 

@@ -24,7 +24,7 @@ from starlings.diagnostics.nested_rhat import rhat_name
 from starlings.diagnostics.verdict import Check
 from starlings.results.about import about_in_words
 from starlings.results.disclosed import disclosed_in_words
-from starlings.results.groups import GROUPS
+from starlings.results.groups import GROUPS, MAX_CHECKED_BYTES
 from starlings.results.parameter_table import (
     MAX_SERIES,
     SUMMARY_QUANTILES,
@@ -32,7 +32,7 @@ from starlings.results.parameter_table import (
     pooled_table,
     table_as_text,
 )
-from starlings.results.result import MAX_CHECKED_BYTES, Result
+from starlings.results.result import Result
 from starlings.results.text_table import wrapped
 from starlings.system.files import format_bytes
 from starlings.system.progress import number_of

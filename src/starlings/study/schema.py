@@ -99,15 +99,16 @@ class FormulaSection:
     @cached_property
     def request(self) -> Request:
         """The formula, and what the study says about it."""
+        family = family_of(self.family, **self.options)
         return Request.of(
-            formula_of(self.formula, self.family, self.random),
+            formula_of(self.formula, family, self.random),
             self.missing,
             self.levels,
             self.reference,
             self.offset,
             self.weights,
             self.trials,
-            **asked_of_rows(family_of(self.family, **self.options)),
+            **asked_of_rows(family),
         )
 
     @property
