@@ -44,7 +44,7 @@ from starlings.errors import SubposteriorError as SubposteriorError
 from starlings.errors import TuningError as TuningError
 from starlings.errors import UnfinishedNeighbourWarning as UnfinishedNeighbourWarning
 from starlings.errors import UnreadableFileError as UnreadableFileError
-from starlings.methods.consensus_sequence import ConsensusSequence as ConsensusSequence
+from starlings.methods.consensus_estimates import ConsensusSequence as ConsensusSequence
 from starlings.methods.consensus_sequence import consensus_sequence as consensus_sequence
 from starlings.network import Inbox as Inbox
 from starlings.network import Network as Network

@@ -14,21 +14,8 @@ added to the logarithms of their weights, which are W_i, of sum one, after divis
 
 If 1 / sum_i W_i^2, the effective number, is below a share of their number, as many are drawn by
 their weights, independently, and weigh the same. Then they make sweeps in the new l. As l goes to
-zero Z comes to the evidence, so that (3) says by how much that of l_0 is wrong.
-
-A particle descends from one of the first ones, its ancestor, which were independent. For a function
-h of z, with the estimate m = sum_i W_i h(z_i) in one l,
-
-    p_a = sum over the particles i of ancestor a of W_i (h(z_i) - m)                        (4)
-
-are the parts of its error, and sum_a p_a^2 estimates its variance (Lee, Whiteley 2018). After r
-draws of n particles by their weights, with the sum S_a of the weights of one ancestor's,
-
-    1 - (n / (n - 1))^(r + 1) (1 - sum_a S_a^2)                                             (5)
-
-estimates the relative variance of Z_k / Z_0. Estimates in all l have the ancestors in common. Their
-regression on l (`estimate_at_zero`) is linear, and what it makes of the parts are the parts of the
-estimate at l = 0.
+zero Z comes to the evidence, so that (3) says by how much that of l_0 is wrong. What follows for
+estimates and their errors is in `consensus_estimates`.
 
 The hub has z and hears x, so that (2) and all draws by weights are made there: for them it sends
 nothing but the numbers of the particles that were drawn, with its next message. A message is one
@@ -37,7 +24,7 @@ for all particles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -45,8 +32,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from starlings.diagnostics.extrapolation import AtZero, estimate_at_zero
 from starlings.errors import CandidateError, check_count
+from starlings.methods.consensus_estimates import ConsensusSequence
 from starlings.network import Network
 from starlings.network.ledger import Ledger
 from starlings.problem import Problem
@@ -57,88 +44,6 @@ from starlings.runtime.masked_delivery import delivery_of
 from starlings.runtime.rounds import prepared
 from starlings.runtime.unreliable import OnLinks
 from starlings.samplers import GlobalConsensusMC
-
-Function = Callable[[np.ndarray], np.ndarray]
-"""What is estimated of positions z, (particle, dim) -> (particle, ...)."""
-
-
-class Estimates(NamedTuple):
-    """What is expected of a function of z, in every l of a sequence."""
-
-    estimate: np.ndarray
-    """m, (tie, ...)."""
-    error: np.ndarray
-    """Its standard error, (tie, ...)."""
-    parts: np.ndarray
-    """The parts of its error, eq. (4), (tie, ancestor, ...)."""
-
-
-@dataclass(frozen=True, eq=False)
-class ConsensusSequence:
-    """Weighted particles in every l, as `starlings.consensus_sequence` returns them."""
-
-    strengths: np.ndarray
-    """l_0 > l_1 > ..., (tie,)."""
-    positions: np.ndarray
-    """z in unconstrained coordinates, (tie, particle, dim)."""
-    weights: np.ndarray
-    """W_i, (tie, particle)."""
-    ancestors: np.ndarray
-    """The number of the first particle from which each descends, (tie, particle)."""
-    log_ratios: np.ndarray
-    """The logarithms of Z_k / Z_0, eq. (3), (tie,)."""
-    resampled: np.ndarray
-    """Whether particles were drawn by their weights on the way to each l, (tie,)."""
-    sent: Ledger
-    """What hub and sites have sent."""
-
-    @property
-    def effective_numbers(self) -> np.ndarray:
-        """1 / sum_i W_i^2, (tie,)."""
-        return 1 / np.sum(self.weights**2, axis=1)
-
-    @property
-    def log_ratio_errors(self) -> np.ndarray:
-        """The standard errors of `log_ratios`, eq. (5), (tie,)."""
-        number, drawn = self.weights.shape[1], np.cumsum(self.resampled)
-        pairs = zip(self.ancestors, self.weights, strict=True)
-        shares = np.array([np.bincount(*pair, minlength=number) for pair in pairs])
-        apart = 1 - np.sum(shares**2, axis=1)
-        return np.sqrt(np.maximum(1 - (number / (number - 1)) ** (drawn + 1) * apart, 0))  # (5)
-
-    @property
-    def surviving(self) -> np.ndarray:
-        """Ancestors with descendants, (tie,): errors are those of so few, and rough below 100."""
-        return np.array([len(np.unique(each)) for each in self.ancestors])
-
-    def estimates(self, function: Function = np.asarray) -> Estimates:
-        """What is expected of a function of z, by default of z itself, with its error.
-
-        Args:
-            function: from positions (particle, dim), unconstrained, to (particle, ...).
-        """
-        values = np.array([function(z) for z in self.positions], float)
-        weights = self.weights.reshape(*self.weights.shape, *[1] * (values.ndim - 2))
-        means = np.sum(weights * values, axis=1)
-        apart, parts = weights * (values - means[:, None]), np.zeros_like(values)
-        for part, ancestor, own in zip(parts, self.ancestors, apart, strict=True):
-            np.add.at(part, ancestor, own)  # (4)
-        return Estimates(means, np.sqrt(np.sum(parts**2, axis=1)), parts)
-
-    def at_zero(self, function: Function = np.asarray, largest: float = np.inf) -> AtZero:
-        """The same at l = 0: in the posterior, but for a bias of second order in l.
-
-        Args:
-            function: from positions (particle, dim), unconstrained, to (particle, ...).
-            largest: ties with larger l are left out of the regression: further away a line fits
-                less, and nearer by there are fewer estimates.
-        """
-        found = self.estimates(function)
-        by = {"variances": found.error**2, "largest": largest}
-        shared = by | {"variances": found.error[:, None] ** 2}
-        parts = estimate_at_zero(self.strengths, found.parts, **shared).estimate
-        at_zero = estimate_at_zero(self.strengths, found.estimate, **by)
-        return AtZero(at_zero.estimate, np.sqrt(np.sum(parts**2, axis=0)))
 
 
 def consensus_sequence(
@@ -184,7 +89,7 @@ def consensus_sequence(
     with jax.enable_x64(True):
         swarm = _Swarm.of(hubbed, network, sampler, particles, seed)
         swarm.sweep(float(ties[0]), burn_in)
-        states = [swarm.state(0.0, False)]
+        moments = [swarm.moment(0.0, False)]
         uniforms = shared_uniforms(seed, "resampling", particles * (len(ties) - 1))
         for tie, uniform in zip(ties[1:], uniforms.reshape(-1, particles), strict=True):
             ratio = swarm.weigh(float(tie))
@@ -192,9 +97,32 @@ def consensus_sequence(
             if is_due:
                 swarm.draw(uniform)
             swarm.sweep(float(tie), sweeps)
-            states.append(swarm.state(ratio, is_due))
-    *columns, ratios, resampled = map(np.array, zip(*states, strict=True))
-    return ConsensusSequence(ties, *columns, np.cumsum(ratios), resampled, swarm.sent)
+            moments.append(swarm.moment(ratio, is_due))
+    return _sequence(ties, moments, swarm.sent)
+
+
+class _Moment(NamedTuple):
+    """What is kept of the particles in one l."""
+
+    positions: np.ndarray
+    weights: np.ndarray
+    ancestors: np.ndarray
+    log_ratio: float
+    """The logarithm of eq. (3)."""
+    resampled: bool
+
+
+def _sequence(ties: np.ndarray, moments: list[_Moment], sent: Ledger) -> ConsensusSequence:
+    """All moments as one result."""
+    return ConsensusSequence(
+        strengths=ties,
+        positions=np.array([each.positions for each in moments]),
+        weights=np.array([each.weights for each in moments]),
+        ancestors=np.array([each.ancestors for each in moments]),
+        log_ratios=np.cumsum([each.log_ratio for each in moments]),
+        resampled=np.array([each.resampled for each in moments]),
+        sent=sent,
+    )
 
 
 def _checked(strengths: Any) -> np.ndarray:
@@ -291,6 +219,6 @@ class _Swarm:
         self.weights = np.full(len(chosen), 1 / len(chosen))
         self.sent.add(0, self.network.num_edges, len(chosen))  # with the next position
 
-    def state(self, log_ratio: float, resampled: bool) -> tuple[Any, ...]:
-        """What a `ConsensusSequence` keeps of the present l."""
-        return self.positions, self.weights, self.ancestors, log_ratio, resampled
+    def moment(self, log_ratio: float, resampled: bool) -> _Moment:
+        """The particles in the present l."""
+        return _Moment(self.positions, self.weights, self.ancestors, log_ratio, resampled)

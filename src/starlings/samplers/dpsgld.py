@@ -118,8 +118,9 @@ class DPSGLD(Sampler):
         check_positive(clip=clip)
 
         def one(eta: float) -> DPSGLD:
-            free = {"step_size": eta, "clip": clip, "noise_multiplier": math.sqrt(2 / eta) / clip}
-            return cls(**(free | fixed))
+            own: dict[str, Any] = {"noise_multiplier": math.sqrt(2 / eta) / clip}
+            own |= {"step_size": eta, "clip": clip}
+            return cls(**(own | fixed))
 
         return [one(float(eta)) for eta in units.steps]
 
