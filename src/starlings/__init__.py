@@ -18,7 +18,7 @@ The public names, each loaded when it is first used, so that `import starlings` 
     to go on without      `without` (absent sites)
     with a coordinator    `with_hub`, `DistributedSGLD`, `FSGLD`, `QLSD`, `FedAvgLangevin`, `FALD`,
                           `VRFALD`, `ELF`, `SplitGibbs`, `DGLMC`, `GlobalConsensusMC`, `FedPA`,
-                          `estimate_at_zero`, `AtZero`
+                          `estimate_at_zero`, `AtZero`, `consensus_sequence`, `ConsensusSequence`
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
                           `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `Units`,

@@ -82,7 +82,8 @@ Every section, its keys, their types and their defaults. A key without a default
     chains          whole number. Independent chains; by default the method chooses, or 4.
     burn_in         whole number of rounds, default 500 for each round that the sampler needs to
                     move once. Dropped before the first draw.
-    thin            whole number of rounds, default 1, or as tuned. From one draw to the next.
+    thin            whole number of rounds, default 1, or as tuned. From one draw to the next. Best
+                    a multiple of the rounds that the sampler needs to move once.
     seed            whole number, default 0. The same seed gives the same draws.
     output          text, default STUDY.nc in the current folder. The netCDF file to write.
     ...             further keywords of `starlings.sample`: precision, exactness, check,
