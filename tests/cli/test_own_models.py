@@ -11,6 +11,7 @@ import pytest
 
 from starlings.engines.flare.export import export, read_job
 from starlings.engines.job import Job, in_words
+from starlings.engines.settings import SiteSettings
 from starlings.errors import SiteError
 from starlings.results.result import load
 from starlings.sites.approvals import make_approval
@@ -167,6 +168,13 @@ def test_a_job_of_an_engine_has_the_hash_and_no_other_code(tmp_path):
     assert HASH in dict(in_words(job))["code"]
     export(job, tmp_path / "job")
     assert read_job(tmp_path / "job").code == {"mine.py": CODE}
+    settings = tmp_path / "starlings.toml"
+    own = '[jobs.study]\ndata = "a.csv"\nresults = "r"\n'
+    settings.write_text(own)
+    with pytest.raises(SiteError, match="needs `hash`, since the job brings Python files"):
+        SiteSettings.read(settings, job)
+    settings.write_text(f'{own}hash = "{job.hash}"\n')
+    assert SiteSettings.read(settings, job).data == tmp_path / "a.csv"
     changed = next((tmp_path / "job").rglob("mine.py"))
     changed.write_text(CODE + "#")
     with pytest.raises(SiteError, match="is not that of the job"):

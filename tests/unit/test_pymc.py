@@ -174,6 +174,7 @@ def test_the_posterior_is_that_of_the_same_problem():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of pandas 3, about code of Bambi
 def test_a_bambi_model_has_bambis_intercept():
     bambi = pytest.importorskip("bambi")
     table = pd.DataFrame({"count": Y, "age": X + 3, "ward": WARD.astype(str), "site": SITES})

@@ -22,16 +22,12 @@ from pymc.logprob.utils import CheckParameterValue  # noqa: E402
 from pytensor.compile.mode import get_mode  # noqa: E402
 from pytensor.compile.sharedvalue import SharedVariable  # noqa: E402
 from pytensor.graph.fg import FunctionGraph  # noqa: E402
+from pytensor.graph.traversal import ancestors, io_toposort  # noqa: E402
 from pytensor.link.jax.dispatch import jax_funcify  # noqa: E402
 from pytensor.tensor.basic import Alloc  # noqa: E402
 from pytensor.tensor.shape import SpecifyShape  # noqa: E402
 
 jax.config.update("jax_enable_x64", _IS_DOUBLE)
-
-try:
-    from pytensor.graph.traversal import ancestors, io_toposort
-except ImportError:  # before PyTensor 2.35
-    from pytensor.graph.basic import ancestors, io_toposort
 
 Graph = Any
 """A variable of PyTensor: an input, a constant, or what is computed from others."""
