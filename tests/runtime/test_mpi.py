@@ -149,7 +149,7 @@ def test_bad_data_at_one_site_names_process_and_site(tmp_path):
 def test_processes_agree_on_a_formula_by_masked_sums(tmp_path):
     text = (ROOT / "examples" / "wards.toml").read_text("utf-8")
     model = '[model]\nformula = "fell ~ scale(frailty) + C(sedated)"\nfamily = "logistic"\n'
-    run = '[run]\ndraws = 5\nchains = 8\nmethod = "hmc"\n'
+    run = '[run]\ndraws = 2\nchains = 4\nmethod = "hmc"\n'
     middle = text[text.index("[data]") : text.index("[run]")]
     (tmp_path / "wards.toml").write_text(model + middle + run)
     shutil.copy(ROOT / "examples" / "wards.csv", tmp_path)
@@ -160,7 +160,8 @@ def test_processes_agree_on_a_formula_by_masked_sums(tmp_path):
         done = mpi(processes, "-m", "starlings", "sample", tmp_path / "wards.toml", *options)
         assert done.returncode == 0, done.stderr
         found.append(st.load(target))
-    assert_same(found[1].posterior["beta"].values, found[0].posterior["beta"].values)
+    draws = [each.posterior["beta"].values for each in found]
+    np.testing.assert_allclose(*draws, rtol=1e-6, atol=1e-6)  # leapfrogs make rounding larger
     labels = found[1].posterior["beta_dim_0"].values.tolist()
     assert labels == ["Intercept", "scale(frailty)", "C(sedated)[T.1]"]
     sums = [json.loads(each.attrs["model"])["regression"]["sums"] for each in found]
