@@ -3,6 +3,7 @@
 The public names, each loaded when it is first used, so that `import starlings` takes milliseconds:
 
     to sample             `sample`, `Problem`, `Parameter`, `Network`, `models`, `Study`
+    to begin with a table `regression`, `Encoding` (what the sites have agreed on)
     to read draws         `Result`, `load`, `arviz_groups`
     what sites can say    `predictive_check`, `PredictiveCheck`, `alone`
     to compare models     `loo`, `Loo`, `compare_loo`, `compare_models`, `site_log_likelihood`,

@@ -25,6 +25,12 @@ LEAVES = {
     "them gradients and curvatures, if the sites tune the sampler",
 }
 """What leaves a site, by method, in words."""
+OF_FORMULAS = (
+    "first, as parts of sums over all sites, numbers of rows and of missing entries, names of "
+    "categories (if the formula does not declare them), sums and products of columns, and counts "
+    "of rows in bins for splines; then "
+)
+"""What leaves a site for the columns of a formula."""
 MASKED = {
     "totals": "Every number is masked: nobody, neighbours and relay included, reads more than "
     "totals. Totals over few rows say something about these rows.",
@@ -51,7 +57,9 @@ def what_leaves(manifest: Manifest) -> str:
     if sampler.get("name") is not None:
         method = "rounds"
     of_weights = method.startswith("weights")
-    return LEAVES["weights" if of_weights else method if method in LEAVES else "rounds"]
+    return (OF_FORMULAS if "formula" in manifest.content["model"] else "") + LEAVES[
+        "weights" if of_weights else method if method in LEAVES else "rounds"
+    ]
 
 
 def what_runs(kit: Kit) -> list[tuple[str, str]]:
