@@ -73,8 +73,27 @@ def test_curves_have_the_distances_of_the_table():
 
 
 def test_simulations_are_points_with_errors():
-    (axes,) = made({"other": 1}, "simulation").plot(costs="round").axes
+    figure = made({"other": 1}, "simulation").plot(costs="round")
+    (axes,) = figure.axes
     assert len(axes.containers) == 1
+    words = [
+        [text.get_text() for text in each.legends[0].get_texts()]
+        for each in (figure, made({"other": 1}).plot())
+    ]
+    assert ["samplers of other panels" in each for each in words] == [False, True]  # lines only
+
+
+def test_a_panel_of_samplers_that_send_nothing_says_so():
+    found = made({"one place": 1, "other": 1})
+    found.curves.loc[found.curves["sampler"] == "one place 0", "messages"] = 0.0
+    found.curves.reset_index(drop=True, inplace=True)
+    panels = found.plot(costs=("round", "messages")).axes
+    assert [[text.get_text() for text in axes.texts] for axes in panels] == [
+        [],
+        [],
+        ["no messages"],
+        [],
+    ]
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])

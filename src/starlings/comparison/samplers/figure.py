@@ -215,6 +215,9 @@ def _draw_panel(
             axes.plot(x, y, zorder=2 + is_own + place / 10, **line)
         elif is_own:
             _draw_points(axes, shown.assign(x=x, y=y), colour, LINES[setting])
+    mine = comparison.curves[comparison.curves["sampler"].isin(own)]
+    if not (mine[cost] > 0).any():
+        axes.text(0.5, 0.5, f"no {cost}", transform=axes.transAxes, ha="center", color="0.4")
     axes.axhline(comparison.about["target"], color="0.4", lw=0.8, ls=":", zorder=1)
     if (comparison.curves["source"] == "simulation").any():
         axes.axhspan(FLOOR / 2, comparison.about["floor"], color="0.95", lw=0, zorder=0)
@@ -286,5 +289,6 @@ def _common(comparison: Comparison) -> list[Any]:
         )
         handles.append(Patch(color="0.95", label="exact draws would show as much"))
     handles.append(Line2D([], [], color="0.4", ls=":", lw=0.8, label="target"))
-    handles.append(Line2D([], [], color=BEHIND, label="samplers of other panels"))
+    if (curves["source"] == "law").any():
+        handles.append(Line2D([], [], color=BEHIND, label="samplers of other panels"))
     return handles
