@@ -220,8 +220,3 @@ def _declared(formula: Formula, tables: Mapping[str, pd.DataFrame]) -> dict[str,
         if isinstance(first, pd.CategoricalDtype) and all(each == first for each in types):
             found[name] = [str(category) for category in first.categories]
     return found
-
-
-def encoding_of(problem: Problem) -> Encoding:
-    """The encoding of a regression from a formula."""
-    return Encoding.from_json(problem.description["regression"]["encoding"])
