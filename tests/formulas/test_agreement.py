@@ -95,6 +95,7 @@ def test_every_run_counts_the_rounds_of_the_agreement():
         rounds = [int(run.attrs["network_rounds"]) for run in runs]
         sums = problem.description["regression"]["sums"]
         assert rounds[0] - rounds[1] == 2 * len(sums), (rounds, privacy)
+        assert st.Encoding.of(runs[0]) == st.Encoding.of(problem)
         kinds = runs[0].disclosed()["kind"]
         assert {"names of categories", COUNTS} <= set(kinds)
         assert ("missing_by_site" in runs[0].attrs["model"]) == (privacy == "none")

@@ -24,7 +24,11 @@ def test_a_table_with_a_column_labels_or_a_mapping_makes_the_same_problem():
         st.regression(TEXT, table.to_dict("list"), "hospital"),
     ]
     labels = problem.parameters.blocks["beta"].labels
-    assert labels == st.Encoding.from_json(problem.description["regression"]["encoding"]).labels
+    assert labels == st.Encoding.of(problem).labels
+    with pytest.raises(ValueError, match="no formula, and so no encoding"):
+        st.Encoding.of(st.models.gaussian([[[1.0]]]))
+    with pytest.raises(ValueError, match="`sites` must be the column that names the site"):
+        st.regression(TEXT, table.to_dict("list"))
     for other in others:
         assert other.description["regression"] == problem.description["regression"]
         for site in SITES:

@@ -3,13 +3,17 @@
 Levels, reference levels, knots, means and whatever else was agreed by the sites is in it. It can be
 kept as JSON, and is in every result of a regression:
 
-    encoding = Encoding.from_json(json.loads(result.attrs["model"])["regression"]["encoding"])
+    encoding = Encoding.of(result)  # or of a problem
+    print(encoding)
     X = encoding.design(new_rows)
+
+It is in `json.loads(result.attrs["model"])["regression"]["encoding"]`, as `from_json` takes it.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -83,6 +87,15 @@ class Encoding:
     """The rows of all sites that are not, because of a missing entry."""
     missing: Mapping[str, int] = field(default_factory=dict)
     """The missing entries of all sites, by column."""
+
+    @classmethod
+    def of(cls, made: Any) -> Encoding:
+        """The encoding of a problem that `starlings.regression` has made, or of its result."""
+        about = made.description if hasattr(made, "description") else _model_of(made)
+        found = about.get("regression", {}).get("encoding")
+        if found is None:
+            raise ValueError("there is no formula, and so no encoding, in this problem or result.")
+        return cls.from_json(found)
 
     def as_json(self) -> dict[str, Any]:
         """This encoding in types that JSON has."""
@@ -199,6 +212,11 @@ class Encoding:
             "missing entries: " + (", ".join(f"{k} {v:,}" for k, v in gaps.items()) or "none")
         )
         return "\n".join(lines)
+
+
+def _model_of(result: Any) -> dict[str, Any]:
+    """What a result says of its model."""
+    return json.loads(result.attrs.get("model", "{}"))
 
 
 def _numbers(column: Any, name: str) -> np.ndarray:

@@ -185,7 +185,8 @@ def tables_of_sites(data: Any, sites: Any) -> tuple[dict[str, pd.DataFrame], str
 
     The index of each table has the numbers of its rows in the table that the user has.
     """
-    if isinstance(data, Mapping) and sites is None:
+    is_by_site = isinstance(data, Mapping) and all(map(_is_table, data.values()))
+    if is_by_site and sites is None:
         check_one_kind("`data`", data)
         tables = {str(site).strip(): as_table(table) for site, table in data.items()}
         return {site: tables[site] for site in in_order(tables)}, SITE
@@ -214,6 +215,11 @@ def tables_of_sites(data: Any, sites: Any) -> tuple[dict[str, pd.DataFrame], str
     return {site: table[numbers == k] for k, site in enumerate(names)}, group
 
 
+def _is_table(value: Any) -> bool:
+    """Whether a value of a mapping is the table of a site, and not a column."""
+    return isinstance(value, Mapping) or getattr(value, "ndim", 2 * hasattr(value, "columns")) == 2
+
+
 def _declared(formula: Formula, tables: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
     """The categories of pandas columns, where all tables have the same."""
     found = {}
@@ -223,8 +229,3 @@ def _declared(formula: Formula, tables: Mapping[str, pd.DataFrame]) -> dict[str,
         if isinstance(first, pd.CategoricalDtype) and all(each == first for each in types):
             found[name] = [str(category) for category in first.categories]
     return found
-
-
-def encoding_of(problem: Problem) -> Encoding:
-    """The encoding of a regression from a formula."""
-    return Encoding.from_json(problem.description["regression"]["encoding"])
