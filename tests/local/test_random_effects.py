@@ -34,7 +34,8 @@ def problem(**settings):
     return effects(**settings).problem(row, prior, {"beta": (2,)}, rows)
 
 
-@pytest.mark.parametrize("concentration", [1.0, 2.5])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("concentration", [2.5, 1.0])
 def test_correlations_have_the_density_of_lewandowski_kurowicka_and_joe(concentration):
     """det(R)^(eta - 1) in the entries of R, by the Jacobian of the partial correlations."""
     found, below = effects(3, concentration=concentration), np.tril_indices(3, -1)
@@ -56,6 +57,7 @@ def test_correlations_have_the_density_of_lewandowski_kurowicka_and_joe(concentr
     np.testing.assert_allclose(constants, constants[0], atol=1e-10)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("is_correlated", [True, False])
 def test_potentials_are_those_of_the_equations(is_correlated):
     """At one point: the rows of each site with its effects, and all priors, typed in."""

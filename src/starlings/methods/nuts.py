@@ -15,6 +15,7 @@ import numpy as np
 
 from starlings.problem import Problem
 from starlings.problem.agent import Agent
+from starlings.solvers.pooled.laplace_mode import laplace_mode
 from starlings.solvers.pooled.mode import local_mode
 
 
@@ -22,12 +23,14 @@ def pooled_nuts(problem: Problem, draws: int, chains: int, seed: int) -> dict[st
     """Draws from the posterior of all rows, pooled at one site, by parameter name.
 
     One draw per first index, the chains one after another: what `Result.check` takes as reference.
-    Chains start at the mode: far from it the first steps of NUTS may fail.
+    Chains start at the mode: far from it the first steps of NUTS may fail. Where parameters are
+    local, there is an array (site, ...) of each, and the mode is that of the shared ones.
     """
     pooled = problem.pooled()
     with jax.enable_x64(True):
-        z = nuts(pooled.agents(), problem.dim, draws, chains, seed, start=local_mode(pooled).point)
-    return problem.saved_values(z.reshape(-1, problem.dim))
+        start = laplace_mode(problem) if problem.num_local else local_mode(pooled).point
+        z = nuts(pooled.agents(), pooled.dim, draws, chains, seed, start=start)
+    return pooled.saved_values(z.reshape(-1, pooled.dim))
 
 
 def nuts(

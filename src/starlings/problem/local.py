@@ -163,6 +163,12 @@ class Joint:
             count = end
         return jnp.concatenate([shared, *parts], axis=1)
 
+    def flat(self, x: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """The vector (x, all u_i) of shared values and those of every site, (site, local)."""
+        sizes = [b.size for b in self.parameters.part(local=True).blocks.values()]
+        blocks = np.split(own, np.cumsum(sizes)[:-1], axis=1)
+        return np.concatenate([x, *(block.ravel() for block in blocks)])
+
 
 @dataclass(frozen=True)
 class JointLikelihood(Likelihood):

@@ -56,7 +56,12 @@ from starlings.problem.penalties import Penalty, check_fits, check_is_penalty
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, Sampler, UnitPosterior
-from starlings.samplers.local_proximal import Split, local_noise, local_proximal_point
+from starlings.samplers.local_proximal import (
+    Split,
+    local_noise,
+    local_proximal_point,
+    local_step,
+)
 from starlings.solvers.proximal import prepared, proximal_point
 
 ADMM_NOISE_LAWS = ("paper", "private", "coherent", "curvature", "coherent-curvature")
@@ -90,12 +95,15 @@ class DADMMS(Sampler):
         output: "half-noise" (the default) records eq. (6), "iterate" records x_i.
         penalty: g of eq. (9), such as `starlings.Lasso(2.0)` or `starlings.Box(0.0, 1.0)`, in the
             model's unconstrained coordinates; None for none.
+        local_scale: the unit of local parameters, if there are any: how much wider their posterior
+            is than that of shared ones, about. See `starlings.samplers.local_proximal`.
     """
 
     rho: Any
     noise: str = choice(default="coherent")
     output: str = choice(default="half-noise")
     penalty: Penalty | None = None
+    local_scale: Any = 1.0
 
     draws_local: ClassVar[bool] = True
     card: ClassVar[Card] = Card(
@@ -112,7 +120,7 @@ class DADMMS(Sampler):
     )
 
     def __post_init__(self) -> None:
-        check_positive(rho=self.rho)
+        check_positive(rho=self.rho, local_scale=self.local_scale)
         check_choice(ADMM_NOISE_LAWS, noise=self.noise)
         check_choice(OUTPUTS, output=self.output)
         check_is_penalty(self.penalty, may_be_none=True)
@@ -171,7 +179,8 @@ class DADMMS(Sampler):
         """One round of eqs. (1) and (2)."""
         noise = self._noise(agent, round, state.position)
         if agent.num_local:
-            return _local_step(self.rho, agent, state, inbox, round, noise)
+            step = local_step(self.rho, self.local_scale, agent)
+            return _round_with_local(self.rho, step, agent, state, inbox, round, noise)
         if self.noise == "curvature":
             noise = noise + _curvature_noise(agent, round, state.position)  # (7)
         elif self.noise == "coherent-curvature":
@@ -188,7 +197,8 @@ class DADMMS(Sampler):
         shared = x - _per_degree(noise / (4 * self.rho), agent.degree)  # (6)
         if not agent.num_local:
             return shared
-        own = local_noise(self.rho, agent, upcoming, state.position)
+        step = local_step(self.rho, self.local_scale, agent)
+        own = local_noise(step, agent, upcoming, state.position)
         return jnp.concatenate([shared, u + own / 2])
 
     def _noise(self, agent, round, like):
@@ -240,11 +250,13 @@ def admm_step(
     return DADMMSState(solution.point, dual), info
 
 
-def _local_step(rho, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise):
+def _round_with_local(
+    rho, step, agent: Agent, state: DADMMSState, inbox: Inbox, round: Round, noise
+):
     """One round of eq. (1), and of the proximal step of an agent with local parameters."""
     x = Split.of(agent, state.position).shared
     dual, linear = _dual_and_linear(rho, agent, state, x, inbox, round, noise)
-    solution = local_proximal_point(rho, agent, linear, round, state.position)
+    solution = local_proximal_point(rho, step, agent, linear, round, state.position)
     info = Info(residual=solution.residual, iterations=solution.iterations)
     return DADMMSState(solution.point, dual), info
 

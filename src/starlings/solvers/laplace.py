@@ -82,7 +82,7 @@ class Marginal:
         return of_local(mode) + jnp.sum(jnp.log(jnp.diag(factor)))  # (2)
 
 
-def conditional(agent: Agent, x: jax.Array, start: jax.Array) -> Conditional:
+def conditional(agent: Agent, x: Any, start: Any) -> Conditional:
     """What one agent knows of its local parameters at x, from a search that begins at `start`.
 
     What cannot be found, as where there is no minimum, is NaN.

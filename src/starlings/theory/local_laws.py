@@ -2,7 +2,8 @@
 
 A stacked vector z holds (x_1, u_1), (x_2, u_2), and so on; X picks the shared parameters of all
 agents from it, and V the local ones. With the other notation of `built_in_laws`, with duals p = U q
-of shared parameters only, noise n in these, and the step h = 1 / (2 rho sum d) of the local ones,
+of shared parameters only, noise n in these, and the step h = s^2 / (2 rho sum d) of the local ones,
+s their unit,
 
     K z' = X'(rho L+ X z - U q - n) + V'(V z + sqrt(2 h) xi) / h + b,                       (1)
     K    = H + 2 rho X'D X + V'V / h,            q' = q + rho U'L X z'                      (2)
@@ -33,7 +34,8 @@ def local_admm_law(s: Stacked, sampler: DADMMS) -> Law:
     if "curvature" in sampler.noise or sampler.penalty is not None:
         raise NoLawError("D-ADMMS with local parameters has no curvature noise and no penalty.")
     agents, dim = s.shape
-    rho, h = float(sampler.rho), 1 / (2 * float(sampler.rho) * s.degrees.sum())
+    rho, unit = float(sampler.rho), float(sampler.local_scale)
+    h = unit**2 / (2 * rho * s.degrees.sum())
     X, V = _picked(agents, dim, range(dim - s.num_local)), _picked(agents, dim, _local(s))
     shared = replace(s, shape=(agents, dim - s.num_local))
     L, D, U = shared.lift(s.laplacian), shared.lift(np.diag(s.degrees)), shared.lift(_apart(s))
