@@ -15,9 +15,9 @@ from starlings.results.report.estimates import (
     INTERCEPTS,
     QUANTILES,
     Line,
-    label_in_words,
     numbers_in_words,
 )
+from starlings.results.report.labels import label_in_words
 from starlings.results.report.question import Question
 
 
