@@ -60,6 +60,10 @@ profile.mkdir(parents=True, exist_ok=True)
 (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
 os.environ["IPYTHONDIR"] = str(profile.parent)
 os.environ["STARLINGS_EXAMPLES"] = str(HERE.parent / "examples")
+reports = HERE.parent / "build" / "reports" / "reports"  # which pages of the gallery write
+reports.mkdir(parents=True, exist_ok=True)
+html_extra_path = [str(reports.parent)]
+os.environ["STARLINGS_REPORTS"] = str(reports)
 os.environ["PYTHONWARNINGS"] = "error::UserWarning,ignore:IProgress not found"  # that is of tqdm
 os.environ["COLUMNS"] = "88"  # width of the tables that commands print
 

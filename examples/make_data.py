@@ -7,6 +7,7 @@ HOSPITALS = {"Ashby": 60, "Brook": 140, "Cliff": 45, "Downs": 210, "Elms": 95}
 WARDS = {"Alder": 70, "Birch": 30, "Cedar": 120, "Damson": 45, "Elder": 95}
 METERS = 6
 PARKS = 10
+ADMISSIONS = {"Ashby": 180, "Brook": 320, "Cliff": 90, "Downs": 410}
 
 
 def hospitals(rng: np.random.Generator) -> pd.DataFrame:
@@ -54,6 +55,26 @@ def birds(rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame({**columns, "starlings": rng.poisson(rate)})
 
 
+def admissions(rng: np.random.Generator) -> pd.DataFrame:
+    """Admissions to four hospitals, with text, gaps, and a ward that one hospital does not have."""
+    site = np.repeat(list(ADMISSIONS), list(ADMISSIONS.values()))
+    size = len(site)
+    ward = rng.choice(["general", "heart", "lungs"], size, p=[0.5, 0.3, 0.2])
+    ward[(site == "Cliff") & (ward == "heart")] = "general"
+    age = rng.normal(66, 12, size).round().clip(18, 99)
+    stay = rng.gamma(2.0, 3.0, size).round(1)
+    smoker = rng.choice(["no", "yes"], size, p=[0.7, 0.3])
+    logit = -1.3 + 0.03 * (age - 66) + 0.5 * (ward == "heart") + 0.9 * (ward == "lungs")
+    logit += 0.7 * (smoker == "yes") + 0.5 * np.cos(stay / 3)
+    readmitted = rng.binomial(1, 1 / (1 + np.exp(-logit)))
+    table = pd.DataFrame(
+        {"hospital": site, "age": age, "ward": ward, "smoker": smoker, "stay": stay}
+    )
+    table["smoker"] = table["smoker"].where(rng.uniform(size=size) > 0.02)
+    table["age"] = table["age"].where(rng.uniform(size=size) > 0.01).astype("Int64")
+    return table.assign(readmitted=readmitted)
+
+
 if __name__ == "__main__":
-    for make in (hospitals, wards, meters, birds):
+    for make in (hospitals, wards, meters, birds, admissions):
         make(np.random.default_rng(2024)).to_csv(f"{make.__name__}.csv", index=False)

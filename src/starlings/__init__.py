@@ -3,6 +3,7 @@
 The public names, each loaded when it is first used, so that `import starlings` takes milliseconds:
 
     to sample             `sample`, `Problem`, `Parameter`, `Network`, `models`, `Study`
+    to begin with a table `regression`, `Encoding` (what the sites have agreed on)
     to read draws         `Result`, `load`, `arviz_groups`
     what sites can say    `predictive_check`, `PredictiveCheck`, `alone`
     to compare models     `loo`, `Loo`, `compare_loo`, `compare_models`, `site_log_likelihood`,
@@ -18,7 +19,7 @@ The public names, each loaded when it is first used, so that `import starlings` 
     to go on without      `without` (absent sites)
     with a coordinator    `with_hub`, `DistributedSGLD`, `FSGLD`, `QLSD`, `FedAvgLangevin`, `FALD`,
                           `VRFALD`, `ELF`, `SplitGibbs`, `DGLMC`, `GlobalConsensusMC`, `FedPA`,
-                          `estimate_at_zero`, `AtZero`
+                          `estimate_at_zero`, `AtZero`, `consensus_sequence`, `ConsensusSequence`
     to check              `theory` (exact laws and bounds), `calibration` (simulation-based)
     to write a sampler    `Sampler`, `Card`, `Info`, `no_info`, `PositionState`, `Agent`, `Inbox`,
                           `Round`, `pytree`, `choice`, `UnitPosterior`, `PilotLength`, `Units`,

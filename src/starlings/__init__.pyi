@@ -34,6 +34,7 @@ from starlings.errors import DivergenceError as DivergenceError
 from starlings.errors import FixedPointError as FixedPointError
 from starlings.errors import FormulaError as FormulaError
 from starlings.errors import InterruptedWarning as InterruptedWarning
+from starlings.errors import LocalParametersError as LocalParametersError
 from starlings.errors import LossyLinksError as LossyLinksError
 from starlings.errors import MaskError as MaskError
 from starlings.errors import NoLawError as NoLawError
@@ -51,6 +52,8 @@ from starlings.errors import UnfinishedNeighbourWarning as UnfinishedNeighbourWa
 from starlings.errors import UnreadableFileError as UnreadableFileError
 from starlings.formulas import Encoding as Encoding
 from starlings.models.formula_regression import regression as regression
+from starlings.methods.consensus_estimates import ConsensusSequence as ConsensusSequence
+from starlings.methods.consensus_sequence import consensus_sequence as consensus_sequence
 from starlings.network import Inbox as Inbox
 from starlings.network import Network as Network
 from starlings.network.communicator import Communicator as Communicator

@@ -13,8 +13,6 @@ from tests.comparison.samplers import Demanding, Slow
 from tests.problems import paper_problem, skewed_problem
 
 GRID = np.array([2.0, 0.5, 0.01])
-WITHOUT_CANDIDATES = {"dpsgld", "depsgld", "myula"}
-"""Samplers with settings that have no natural unit: a clip of rows, a support, a penalty."""
 
 
 def units(problem=None, network=None):
@@ -47,10 +45,6 @@ def test_candidates_and_published_settings_can_run(name):
     if published is not None:
         assert type(published) is kind
         published.check(place.problem, place.network)
-    if name in WITHOUT_CANDIDATES:
-        with pytest.raises(ValueError, match="has no candidates of its own"):
-            kind.candidates(units_of(place.problem, place.network, GRID))
-        return
     candidates = kind.candidates(units_of(place.problem, place.network, GRID))
     assert {type(each) for each in candidates} == {kind}
     assert len({str(each) for each in candidates}) == len(candidates)
@@ -79,6 +73,31 @@ def test_step_sizes_of_several_kinds_are_in_one_unit():
     velocities = st.DSGHMC.candidates(found)
     steps = {round(s.step_size**2 * found.curvature, 9) for s in velocities}
     assert steps <= {round(g, 9) for g in GRID}
+
+
+def test_samplers_of_penalties_have_none_where_the_posterior_has_none():
+    """Their laws are then those of Langevin steps without a penalty, whatever the smoothing."""
+    found = units()
+    pairs = zip(st.DEPSGLD.candidates(found), st.DSGLD.candidates(found), strict=True)
+    network = st.Network.ring(5)
+    for one, plain in pairs:
+        laws = [st.theory.law(found.problem, network, each).recursion(1) for each in (one, plain)]
+        np.testing.assert_allclose(*(each.transition for each in laws), rtol=1e-14)
+    lasso = st.Lasso(1.0)
+    assert {each.penalty for each in st.MYULA.candidates(found, penalty=lasso)} == {lasso}
+    assert {each.smoothing for each in st.MYULA.candidates(found)} == {1 / found.curvature}
+
+
+def test_private_candidates_clip_nothing_at_the_mode_and_pay_nothing_for_privacy():
+    problem, sigma = paper_problem(5), 4.0
+    found = st.DPSGLD.candidates(units(problem))
+    mode = problem.exact_posterior()[0]
+    X, y = (np.concatenate([s[k] for s in problem.shards.values()]) for k in ("x", "y"))
+    pulls = np.abs(y - X @ mode) * np.linalg.norm(X, axis=1) / sigma**2
+    assert [each.clip for each in found] == pytest.approx([pulls.max()] * len(GRID), rel=1e-6)
+    assert [each.attributes(1, 1)["temperature"] for each in found] == [1.0] * len(GRID)
+    np.testing.assert_allclose([each.kick**2 for each in found], 2 * units().steps, rtol=1e-6)
+    assert st.DPSGLD.candidates(units(), clip=2.0)[0].clip == 2.0
 
 
 def test_published_settings_of_the_paper():

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import starlings as st
-from starlings.comparison.samplers.choosing import Choice, Judged
+from starlings.comparison.samplers.choosing import Choice, Judged, judged_near_the_best
 from starlings.comparison.samplers.judging import Judge
 from starlings.comparison.samplers.measures import GaussianMeasure, posterior_floor
 from starlings.comparison.samplers.reference import MarginalMeasure
@@ -34,6 +34,22 @@ def test_chains_show_the_distances_of_the_law():
     assert (error > 0).all()
     assert both["law"].iloc[0] > 10 * found.about["floor"]  # so that a wrong one would be seen
     assert both["law"].iloc[-1] < both["law"].iloc[0] / 3
+
+
+def test_where_neighbours_do_alike_the_best_is_found_without_all():
+    """Steps far below the best one explode here; a third or so of all is judged."""
+    for place in range(41):
+        asked = []
+
+        def judge(number, place=place, asked=asked):
+            asked.append(number)
+            limit, reason = np.full(4, 1.0 + abs(number - place)), "far" * (number < place - 6)
+            return Judged(number, limit, float(limit[0]), 0.0, np.nan, reason)
+
+        judged = judged_near_the_best(range(41), judge)
+        assert Choice.among(judged).best.sampler == place
+        assert [each.sampler for each in judged] == sorted(asked)
+        assert len(asked) == len(set(asked)) <= 17
 
 
 def test_a_sampler_without_a_law_is_simulated():

@@ -109,6 +109,18 @@ def test_the_hub_has_the_iterates_and_the_sites_have_them_one_round_later(proble
         np.testing.assert_array_equal(sites[k], np.tile(hub[k - 1], (len(problem.sites), 1)))
 
 
+def test_rounds_that_are_no_whole_cycles_are_recorded_as_they_are(problem):
+    """Draws with `thin` = 3 are every third round of those of a cycle of two."""
+    found, network = st.with_hub(problem)
+    how = {"chains": 1, "burn_in": 0, "check": False}
+    every = st.sample(found, network, Summed(0.01), draws=12, **how).posterior["beta"].values
+    third = st.sample(found, network, Summed(0.01), draws=4, thin=3, **how).posterior["beta"].values
+    np.testing.assert_array_equal(third, every[:, 2::3])
+    hub = every[0, :, 0]
+    assert (hub[5] == hub[6]).all()  # rounds 6 and 7 have one iterate
+    assert (hub[6] != hub[7]).any()
+
+
 def test_messages_are_counted_by_their_direction(problem):
     found, network = st.with_hub(problem)
     result = st.sample(found, network, Summed(0.01), draws=5, chains=1, burn_in=0, check=False)

@@ -15,6 +15,7 @@ import starlings as st
 from starlings.random.addresses import Round, chain_keys
 from starlings.runtime import loop
 from starlings.runtime.recording import Schedule
+from tests.curved import GRID, curved_problem, hub_density
 from tests.problems import unequal_linear_problem
 
 CHAINS, SEED, SITES, DIM, CYCLES = 2, 7, 6, 3, 3
@@ -132,43 +133,6 @@ def test_dglmc_needs_a_variance_for_every_site():
         st.sample(problem, network, st.DGLMC([0.1, 0.2]), draws=1)
     with pytest.raises(ValueError, match="`variance` must be positive"):
         st.DGLMC([0.1, -0.2])
-
-
-GRID = np.linspace(-8.0, 8.0, 2001)
-ROWS = [{"a": 4.0, "c": 1.0, "w": 1.5}, {"a": 2.0, "c": 2.0, "w": -1.0}]
-"""Potentials c exp(2 x) - a x + w cos(3 x) of two sites: skewed, and with several modes each."""
-
-
-def row_density(p, row):
-    x = p["x"]
-    return row["a"] * x - row["c"] * jnp.exp(2 * x) - row["w"] * jnp.cos(3 * x)
-
-
-def prior_density(p):
-    return -(p["x"] ** 4) / 8 - p["x"] ** 2 / 8
-
-
-def potential(row, x):
-    return row["c"] * np.exp(2 * x) - row["a"] * x + row["w"] * np.cos(3 * x)
-
-
-def prior(x):
-    return x**4 / 8 + x**2 / 8
-
-
-def curved_problem(rows=ROWS, prior_density=prior_density):
-    shards = [{name: [value] for name, value in row.items()} for row in rows]
-    return st.Problem(row_density, prior_density, {"x": ()}, shards)
-
-
-def hub_density(variance, prior_at):
-    """The law of x in the augmented law, on the grid: copies integrated out."""
-    ties = np.exp(-((GRID[:, None] - GRID) ** 2) / (2 * variance))
-    share = 0.0 if prior_at == "hub" else 1 / len(ROWS)
-    density = np.exp(-prior(GRID)) if prior_at == "hub" else np.ones_like(GRID)
-    for row in ROWS:
-        density = density * (ties @ np.exp(-potential(row, GRID) - share * prior(GRID)))
-    return density / density.sum()
 
 
 def distances(draws, density):

@@ -105,6 +105,9 @@ def test_an_encoding_is_the_same_after_json_and_makes_the_columns_of_new_rows():
     np.testing.assert_allclose(again.design(new), encoding.design(table)[[3]], rtol=1e-12)
     np.testing.assert_array_equal(again.random_design(new), [[1.0, new["age"].iloc[0]]])
     assert again.random_labels == ("Intercept", "age")
+    assert again.random_scales == pytest.approx((0.0, table["age"].std(ddof=0)))
+    assert again.is_correlated
+    assert not agreed("y ~ 1", table, random="(1 + age || site)").is_correlated
     assert "ward: 4 levels, A, B, C, D" in str(again)
     with pytest.raises(FormulaError, match=r"column 'ward' has Z, and its levels are A, B, C, D"):
         again.design(new.assign(ward="Z"))

@@ -1,8 +1,18 @@
-"""The moments of chains whose rounds are drawn at random from a few linear ones."""
+"""The moments of chains whose rounds are drawn at random from a few linear ones, exactly.
+
+In one round, with the probability of one of several cases,
+
+    s' = T s + c + B w,     w ~ N(0, I)                                                     (1)
+
+so that the law is a mixture of Gaussians, whose first two moments follow a linear recursion:
+
+    E s' = E[T s + c],      E s's'' = E[(T s + c)(T s + c)' + B B']                         (2)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -12,22 +22,31 @@ from starlings.runtime.recording import Schedule
 from starlings.theory import Recursion
 
 
-def stationary_of_mixture(rounds: Sequence[Recursion]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance where each round is one of these with equal probability.
+class Case(NamedTuple):
+    """Eq. (1) with a probability."""
 
-    The mean is a fixed point, and so is the second moment M = E[T M T' + T m c' + c m'T' + c c' +
-    B B'], which is linear in M.
-    """
-    dim = len(rounds[0].offset)
-    mean_transition = np.mean([T for T, _, _ in rounds], axis=0)
-    m = np.linalg.solve(np.eye(dim) - mean_transition, np.mean([c for _, c, _ in rounds], axis=0))
-    operator = np.mean([np.kron(T, T) for T, _, _ in rounds], axis=0)
-    known = np.mean(
-        [np.outer(T @ m, c) + np.outer(c, T @ m) + np.outer(c, c) + B @ B.T for T, c, B in rounds],
-        axis=0,
-    )
-    second = np.linalg.solve(np.eye(dim**2) - operator, known.ravel()).reshape(dim, dim)
-    return m, second - np.outer(m, m)
+    probability: float
+    step: Recursion
+
+
+def stationary_of_mixture(rounds: Sequence[Recursion]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance where each round is one of these with equal probability."""
+    return stationary([Case(1 / len(rounds), step) for step in rounds])
+
+
+def stationary(cases: Sequence[Case]) -> tuple[np.ndarray, np.ndarray]:
+    """The fixed point of (2): mean and covariance."""
+    size = len(cases[0].step.offset)
+    T = sum(p * step.transition for p, step in cases)
+    mean = np.linalg.solve(np.eye(size) - T, sum(p * step.offset for p, step in cases))
+    square, rest = np.zeros((size**2, size**2)), np.zeros((size, size))
+    for p, (A, c, B) in cases:
+        square += p * np.kron(A, A)
+        cross = np.outer(A @ mean, c)
+        rest += p * (cross + cross.T + np.outer(c, c) + B @ B.T)
+    assert np.abs(np.linalg.eigvals(square)).max() < 1
+    second = np.linalg.solve(np.eye(size**2) - square, rest.ravel()).reshape(size, size)
+    return mean, second - np.outer(mean, mean)
 
 
 def iterates(problem, network, sampler, chains, burn_in, draws=1, apart=1, seed=0):

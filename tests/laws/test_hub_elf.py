@@ -9,7 +9,7 @@ import pytest
 
 import starlings as st
 from starlings.theory import Recursion, has_law, law
-from tests.laws.random_recursions import Case, stationary
+from tests.laws.mixtures import Case, stationary
 from tests.problems import unequal_linear_problem
 
 GAMMA = 0.2

@@ -9,7 +9,7 @@ import scipy.linalg
 
 import starlings as st
 from starlings.theory import Recursion, has_law, law
-from tests.laws.random_recursions import Case, stationary
+from tests.laws.mixtures import Case, stationary
 from tests.problems import unequal_linear_problem
 
 CURVATURES, MODES = np.array([0.5, 1.0, 1.5]), np.array([-2.0, 1.0, 0.5])

@@ -139,7 +139,10 @@ def test_a_logistic_problem_has_proximal_steps():
     for name in ("beta", "u", "effect"):
         values, known = found.posterior[name], exact.posterior[name]
         sd = known.std(("chain", "draw"))
-        assert float((abs(values.mean(("chain", "draw")) - known.mean(("chain", "draw"))) / sd).max()) < 0.15
+        assert (
+            float((abs(values.mean(("chain", "draw")) - known.mean(("chain", "draw"))) / sd).max())
+            < 0.15
+        )
         assert float(abs(values.std(("chain", "draw")) / sd - 1).max()) < 0.15
 
 

@@ -11,6 +11,7 @@ import pytest
 from scipy.linalg import block_diag
 
 import starlings as st
+from starlings.comparison.site_likelihood import local_vectors, log_likelihood_blocks
 from starlings.errors import InterruptedWarning
 from starlings.methods.hierarchical import HierarchicalChains
 from starlings.methods.lockstep import shared_keys
@@ -119,7 +120,9 @@ def test_moments_of_the_joint_posterior(whole):
 @pytest.mark.parametrize("sites", [6, 50])
 def test_a_logistic_posterior_is_that_of_pooled_nuts(sites):
     problem = logistic_problem(sites)
-    result = run(problem, network=st.Network.complete(sites), method="auto", chains=None, draws=1000)
+    result = run(
+        problem, network=st.Network.complete(sites), method="auto", chains=None, draws=1000
+    )
     assert result.attrs["method"] == "hmc"
     with jax.enable_x64(True):
         check = result.check(pooled_nuts(problem, 2000, 4, seed=1))
@@ -133,7 +136,7 @@ def test_a_logistic_posterior_is_that_of_pooled_nuts(sites):
 def test_a_local_parameter_has_a_row_for_each_site(whole):
     assert whole.posterior["u"].dims == ("chain", "draw", "agent", "u_dim_0")
     table = whole.summary()
-    mean, covariance = joint_posterior()
+    mean, _ = joint_posterior()
     names = [f"u[site {i}, {k}]" for i in range(len(SIZES)) for k in ("base", "slope")]
     assert list(table.index) == ["beta[0]", "beta[1]", *names]
     assert (np.abs(table["mean"] - mean) < 5 * table["mcse"]).all()
@@ -157,6 +160,28 @@ def test_nothing_of_local_parameters_is_sent(whole):
         "derivatives",
         "potentials, gradients and kinetic energies along trajectories",
     }
+
+
+def test_rows_are_examined_with_the_parameters_of_their_site(whole):
+    """As for leave-one-out cross-validation: log-likelihoods at the draws of the site's agent."""
+    problem, network = gaussian_problem(), st.Network.path(4)
+    vectors = local_vectors(problem, network, whole)
+    for site, rows in problem.shards.items():
+        found = np.concatenate(list(log_likelihood_blocks(problem, site, vectors[site][:, :3])))
+        draws = whole.posterior.sel(agent=site).isel(draw=slice(3))
+        coefficients = (draws["beta"].values + draws["u"].values).reshape(-1, 2)
+        expected = -0.5 * (rows["y"][:, None] - rows["x"] @ coefficients.T) ** 2
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_a_site_that_is_absent_takes_its_parameters_along():
+    problem, network = gaussian_problem(), st.Network.path(4)
+    fewer, smaller = st.without(problem, network, ["site 3"])
+    expected = joint_posterior(SIZES[:3])
+    mean, covariance = fewer.pooled().exact_posterior()
+    np.testing.assert_allclose(mean, expected[0], atol=1e-10)
+    np.testing.assert_allclose(covariance, expected[1], atol=1e-10)
+    assert smaller.names == ["site 0", "site 1", "site 2"]
 
 
 # Runtimes

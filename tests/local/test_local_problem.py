@@ -47,6 +47,8 @@ REFUSED = {
     "tuned": lambda p, n: st.sample(p, n, method="dadmms"),
     "a sampler": lambda p, n: st.sample(p, n, st.DULA(0.01, 0.1)),
     "tune": st.tune,
+    "compare": st.compare,
+    "a stand-in": lambda p, n: st.without(p, n, ["site 3"], "stand-in"),
     "a hub": lambda p, n: with_hub(p),
     "coordinates": lambda p, n: p.affine(np.zeros(4), np.ones(4)),
 }

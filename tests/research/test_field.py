@@ -37,6 +37,28 @@ def test_a_case_becomes_a_table_a_figure_and_numbers(tmp_path, monkeypatch):
     assert other.exit_code == 1
 
 
+@pytest.mark.slow
+def test_samplers_with_a_hub_are_compared_once_for_all_graphs(tmp_path, monkeypatch):
+    """They are in both tables, with the same numbers, and the others with those of the graph."""
+    pytest.importorskip("matplotlib")
+    asked = []
+
+    def compare(problem, network, samplers, **how):
+        asked.append(samplers)
+        return st.compare(problem, network, samplers, **how)
+
+    monkeypatch.setattr(run, "compare", compare)
+    names, samplers = ["linear-ring-5", "linear-complete-5"], ["split-gibbs", "dsgld"]
+    run.run(names, tmp_path, samplers=samplers, quick=True, progress=False)
+    assert asked == [["split-gibbs"], ["dsgld"], ["dsgld"]]
+    ring, full = (st.load_comparison(tmp_path / f"{name}.json") for name in names)
+    assert ring.table["sampler"].tolist() == ["dsgld", "dsgld", "split-gibbs"]
+    costs = [each.table.set_index(["sampler", "setting"])["messages"] for each in (ring, full)]
+    assert costs[0]["split-gibbs", "best"] == costs[1]["split-gibbs", "best"] > 0
+    assert costs[0]["dsgld", "best"] != costs[1]["dsgld", "best"]
+    assert (full.about["edges"], len(full.candidates)) == (10, len(ring.candidates))
+
+
 def test_divisions_have_the_same_rows():
     (one, _), (other, _) = logistic("random"), logistic("sorted")
     for problem in (one, other):

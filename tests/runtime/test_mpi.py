@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -142,3 +143,26 @@ def test_bad_data_at_one_site_names_process_and_site(tmp_path):
     assert ", which holds " in done.stderr
     place = f"line {len(text) + 1} of {tmp_path / 'wards.csv'} (site 'Elder')"
     assert f"`y` must be 0 or 1, got 7 in {place}." in done.stderr
+
+
+@pytest.mark.slow
+def test_processes_agree_on_a_formula_by_masked_sums(tmp_path):
+    text = (ROOT / "examples" / "wards.toml").read_text("utf-8")
+    model = '[model]\nformula = "fell ~ scale(frailty) + C(sedated)"\nfamily = "logistic"\n'
+    run = '[run]\ndraws = 2\nchains = 4\nmethod = "hmc"\n'
+    middle = text[text.index("[data]") : text.index("[run]")]
+    (tmp_path / "wards.toml").write_text(model + middle + run)
+    shutil.copy(ROOT / "examples" / "wards.csv", tmp_path)
+    found = []
+    for processes in (1, 3):
+        target = tmp_path / f"{processes}.nc"
+        options = ("--privacy", "totals", "--output", target, "--runtime", "mpi", "--quiet")
+        done = mpi(processes, "-m", "starlings", "sample", tmp_path / "wards.toml", *options)
+        assert done.returncode == 0, done.stderr
+        found.append(st.load(target))
+    draws = [each.posterior["beta"].values for each in found]
+    np.testing.assert_allclose(*draws, rtol=1e-6, atol=1e-6)  # leapfrogs make rounding larger
+    labels = found[1].posterior["beta_dim_0"].values.tolist()
+    assert labels == ["Intercept", "scale(frailty)", "C(sedated)[T.1]"]
+    sums = [json.loads(each.attrs["model"])["regression"]["sums"] for each in found]
+    assert sums[0] == sums[1]

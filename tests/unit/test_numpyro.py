@@ -135,6 +135,38 @@ def test_an_improper_prior_may_have_a_proper_posterior():
     assert "log b" in result.posterior, "not a number at negative b, and no news of the rows"
 
 
+def plain(x, y):
+    b = numpyro.sample("b", dist.Normal(0, 3))
+    with numpyro.plate("rows", x.shape[0]):
+        numpyro.sample("y", dist.Normal(x * b, 1.0), obs=y)
+
+
+def with_subsample(x, y):
+    b = numpyro.sample("b", dist.Normal(0, 3))
+    with numpyro.plate("rows", x.shape[0], subsample_size=4) as some:
+        numpyro.sample("y", dist.Normal(x[some] * b, 1.0), obs=y[some])
+
+
+def with_numpyros_subsample(x, y):
+    b = numpyro.sample("b", dist.Normal(0, 3))
+    with numpyro.plate("rows", x.shape[0], subsample_size=4):
+        some, outcomes = numpyro.subsample(x, event_dim=0), numpyro.subsample(y, event_dim=0)
+        numpyro.sample("y", dist.Normal(some * b, 1.0), obs=outcomes)
+
+
+def as_a_subsample(x, y):
+    b = numpyro.sample("b", dist.Normal(0, 3))
+    with numpyro.plate("rows", 1000, subsample_size=x.shape[0]):
+        numpyro.sample("y", dist.Normal(x * b, 1.0), obs=y)
+
+
+@pytest.mark.parametrize("model", [with_subsample, with_numpyros_subsample, as_a_subsample])
+def test_every_row_of_a_plate_counts_once_whatever_it_takes_of_them(model):
+    rows = shards(plain_rows)
+    found, wanted = (st.Problem.from_numpyro(each, rows) for each in (model, plain))
+    np.testing.assert_allclose(found.potentials([0.4]), wanted.potentials([0.4]), rtol=1e-12)
+
+
 def discrete(x, y):
     k = numpyro.sample("k", dist.Categorical(jnp.ones(3) / 3))
     numpyro.sample("y", dist.Normal(x * k, 1.0), obs=y)

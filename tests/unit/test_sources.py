@@ -201,7 +201,6 @@ def test_a_study_of_a_folder_is_that_of_a_file(tmp_path):
     ("data", "fault"),
     [
         ('folder = "sites"\nfile = "rows.csv"', "either `file` or `folder`"),
-        ('folder = "sites"\nsite = "site"', "needs `site` with a `file`"),
         ('file = "rows.csv"', "needs `site` with a `file`"),
     ],
 )

@@ -29,6 +29,7 @@ from starlings.errors import (
 )
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.problem.local import refuse_local
 from starlings.sampling import sample as run_sampler
 from starlings.system.progress import progress_bar
 from starlings.tuning import tune
@@ -186,6 +187,7 @@ class Replicate:
         rng = np.random.default_rng([self.seed, index])
         try:
             truth, problem = self.simulate(rng)
+            refuse_local(problem, "calibration, whose true values all agents have in common,")
             posterior = self.sample(problem, self.network, self.draws, int(rng.integers(2**32)))
         except (DivergenceError, TuningError, CandidateError, SubposteriorError) as error:
             raise DivergenceError(f"replication {index} of the calibration: {error}") from error

@@ -20,7 +20,7 @@ DERIVED = "derived"
 LOCAL = "local"
 """The attribute of a variable of which every agent has its own, so that agents need not agree."""
 OWN_SITE, SITE_DIM = "its own site", "site"
-"""The agent of such variables in tables with a row for each site, and the dimension of the sites."""
+"""The agent of such variables in tables with a row for each site, and the dimension of sites."""
 
 
 @dataclass(frozen=True)

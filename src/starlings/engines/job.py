@@ -132,7 +132,9 @@ class Job:
         """
         text = as_toml({name: self.tables[name] for name in STUDY_NAMES})
         sections = read_sections(place, NAMES, (*OPTIONAL, "data"), text=text)
-        return Study(place, *checked_sections(sections, has_data=False), own_source=own_rows)
+        parts = checked_sections(sections, has_data=False)
+        approved = dict(self.tables["code"])
+        return Study(place, *parts, own_source=own_rows, approved=approved)
 
     def check_versions(self) -> None:
         """Refuse to run with other versions than those of the job."""
@@ -157,13 +159,18 @@ def _sites(section: Section, study: Study, has_data: bool) -> list[str]:
 
 
 def _check_code(job: Job, file: Path, folder: Path) -> None:
-    """Refuse Python files that the job does not name, and a sampler whose file it does not name."""
-    module, colon, _ = str(job.tables["sampler"].get("name", "")).partition(":")
-    wanted, named = {f"{module}.py"} if colon else set(), set(job.tables.get("code", {}))
-    if (not module.isidentifier() and colon) or named != wanted:
+    """Refuse Python files that the job does not name, and a study whose files it does not name."""
+    named, build = set(job.tables.get("code", {})), str(job.tables["model"].get("build", ""))
+    modules = [
+        name.partition(":")[0].removesuffix(".py")
+        for name in (str(job.tables["sampler"].get("name", "")), build)
+        if ":" in name
+    ]
+    wanted = {f"{module}.py" for module in modules}
+    if not all(module.isidentifier() for module in modules) or named != wanted:
         raise SiteError(
-            f"{file}: the Python files of a job are those of its sampler, {sorted(wanted)}, and "
-            f"[code] names {sorted(named)}. Ask for a new export."
+            f"{file}: the Python files of a job are those of its sampler and its model, "
+            f"{sorted(wanted)}, and [code] names {sorted(named)}. Ask for a new export."
         )
     found = {str(each.relative_to(folder)) for each in folder.rglob("*") if not each.is_dir()}
     if found - named:
@@ -183,7 +190,7 @@ def in_words(job: Job) -> list[tuple[str, str]]:
     """What a job does, in words for those who have to decide about it."""
     model, run = job.tables["model"], job.tables["run"]
     is_masked = job.privacy == "totals"
-    in_title = ("kind", "outcome", "covariates", "formula")
+    in_title = ("kind", "outcome", "covariates", "formula", "build", "columns")
     settings = {k: v for k, v in model.items() if k not in in_title}
     rows: list[tuple[str, Any]] = [
         ("job", f"{job.name}, SHA-256 {job.hash}"),
@@ -204,6 +211,8 @@ def in_words(job: Job) -> list[tuple[str, str]]:
 def _model(model: Mapping[str, Any]) -> str:
     if "formula" in model:
         return str(model["formula"])
+    if "build" in model:
+        return f"{model['build']}, a function of {', '.join(model['columns'])}: READ THE CODE"
     return f"{model['kind']} of {model['outcome']} on {', '.join(model['covariates'])}"
 
 

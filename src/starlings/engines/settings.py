@@ -3,7 +3,8 @@
     [jobs.NAME]              one for each job that the site takes part in
     data = "ashby.csv"       its rows: a table, or a .toml file as for `starlings join`
     results = "results"      a folder for its draws
-    hash = "3fa9..."         may be left out: the SHA-256 of the job, and no other is run
+    hash = "3fa9..."         the SHA-256 of the job, and no other is run; may be left out if the
+                             job has no Python file
 
     [guard_rails]            limits of this site, see `starlings.privacy.guard_rails`
 
@@ -53,6 +54,12 @@ class SiteSettings:
         for key in ("data", "results"):
             if not isinstance(own.get(key), str):
                 raise SiteError(f"{file}: [jobs.{job.name}] needs `{key}`, a path in quotes.")
+        if job.tables["code"] and "hash" not in own:
+            raise SiteError(
+                f"{file}: [jobs.{job.name}] needs `hash`, since the job brings Python files, which "
+                "can do anything that the user of this machine may do. Read them, and then write "
+                f'hash = "{job.hash}".'
+            )
         if own.get("hash", job.hash) != job.hash:
             raise SiteError(
                 f"{file} allows the job {own['hash']}, and this one is {job.hash}: it was changed. "

@@ -239,8 +239,9 @@ def _labelled(encoding: Encoding, rows: SiteRows) -> Encoding:
 
 
 def _matrix(encoding: Encoding, rows: SiteRows) -> np.ndarray:
-    """The columns of X, the outcome and the offset of a site, (row, column)."""
+    """The columns of X, those of the random part, the outcome and the offset, (row, column)."""
     with rows.named():
         x, y = encoding.design(rows.table), encoding.outcomes(rows.table)
-        offset = encoding.further(rows.table).get("offset", np.zeros_like(y))
-    return np.column_stack([x, y, offset])
+        more = encoding.further(rows.table)
+    random = [more["r"]] if "r" in more else []
+    return np.column_stack([x, *random, y, more.get("offset", np.zeros_like(y))])

@@ -53,6 +53,8 @@ class Encoding:
     trials: str | None = None
     event: str | None = None
     """The columns of these names; None where there is none."""
+    is_correlated: bool = True
+    """Whether what varies from site to site is correlated."""
     has_intercept: bool = True
     """Whether X may have an intercept; some families have one of their own."""
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -68,6 +70,8 @@ class Encoding:
     means: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
     """Mean and standard deviation of each column of X over the rows of all sites."""
+    random_scales: tuple[float, ...] = ()
+    """The standard deviation of each column of the random part."""
     outcome_mean: float = 0.0
     outcome_scale: float = 0.0
     """The same of the outcome."""

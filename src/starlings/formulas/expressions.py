@@ -14,7 +14,6 @@ below, and the values are computed by walking it. What can stand in an expressio
 from __future__ import annotations
 
 import ast
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,57 +22,23 @@ from typing import Any
 
 import numpy as np
 
-from starlings.errors import FormulaError, nearest
+from starlings.errors import FormulaError
+from starlings.formulas.allowed import (
+    CATEGORY,
+    CODINGS,
+    COMPARISONS,
+    FUNCTIONS,
+    OPERATORS,
+    STATEFUL,
+    check_expression,
+    constant,
+    function_of,
+    refusal,
+    walk,
+)
 
-LARGEST_POWER = 20
-"""The largest exponent that a formula may write, so that no number grows without bound."""
 LONGEST = 10_000
 """Characters of a formula, at most."""
-FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "exp": np.exp,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
-    "I": lambda value: value,
-}
-"""Functions of one column."""
-SPLINES = ("bs", "cr", "cs")
-STATEFUL: Mapping[str, tuple[str, ...]] = {
-    "center": (),
-    "scale": ("center", "scale", "ddof"),
-    "poly": ("degree", "raw"),
-    "bs": (
-        *("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound"),
-        "extrapolation",
-    ),
-    **dict.fromkeys(
-        ("cr", "cs"), ("df", "knots", "lower_bound", "upper_bound", "constraints", "extrapolation")
-    ),
-}
-"""Functions that remember numbers of the data, such as a mean, and their settings in order."""
-WIDE = ("poly", *SPLINES)
-"""Those of them with several columns, which can only be a whole term."""
-CATEGORY = "C"
-CODINGS = ("Treatment", "Sum")
-"""How a category is coded in `C(column, coding)`."""
-OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}
-COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
 BACKTICKS = re.compile("`([^`]*)`")
 PLACEHOLDER = "_column_in_backticks_"
 """What stands for a name in backticks while an expression is read."""
@@ -138,14 +103,20 @@ class Expression:
                 "backticks, such as `days in hospital`."
             ) from None
         found = cls(text, tree, names)
-        found._check()
+        try:
+            if function_of(tree) == CATEGORY and tree.args:  # type: ignore[attr-defined]
+                found._category(tree)  # type: ignore[arg-type]
+            else:
+                check_expression(tree, found._text)
+        except RecursionError:
+            raise FormulaError("`formula` has an expression that is nested too deeply.") from None
         return found
 
     @cached_property
     def columns(self) -> list[str]:
         """The columns that it reads, in order."""
         found: dict[str, None] = {}
-        for node in _walk(self.tree):
+        for node in walk(self.tree):
             if isinstance(node, ast.Name):
                 found[self._name(node)] = None
         return list(found)
@@ -166,8 +137,8 @@ class Expression:
     @cached_property
     def calls(self) -> list[Call]:
         """Its calls with a memory; a call stands after those in its argument."""
-        nodes = [node for node in _walk(self.tree) if isinstance(node, ast.Call)]
-        return [self._call(node) for node in reversed(nodes) if _function(node) in STATEFUL]
+        nodes = [node for node in walk(self.tree) if isinstance(node, ast.Call)]
+        return [self._call(node) for node in reversed(nodes) if function_of(node) in STATEFUL]
 
     def depth(self, call: Call) -> int:
         """How many calls with a memory are around each other in the argument of a call."""
@@ -211,7 +182,7 @@ class Expression:
             return np.asarray(COMPARISONS[type(node.ops[0])](*sides), float)
         assert isinstance(node, ast.Call)
         value = self._value(node.args[0], columns, apply)
-        name = _function(node)
+        name = function_of(node)
         return FUNCTIONS[name](value) if name in FUNCTIONS else apply(self._call(node), value)
 
     def _name(self, node: ast.Name) -> str:
@@ -225,19 +196,19 @@ class Expression:
         return text
 
     def _call(self, node: ast.Call) -> Call:
-        name = _function(node)
-        settings = dict(zip(STATEFUL[name], map(_constant, node.args[1:]), strict=False))
-        settings |= {str(each.arg): _constant(each.value) for each in node.keywords}
+        name = function_of(node)
+        settings = dict(zip(STATEFUL[name], map(constant, node.args[1:]), strict=False))
+        settings |= {str(each.arg): constant(each.value) for each in node.keywords}
         return Call(self._text(node), name, node.args[0], settings)
 
     def _category(self, node: ast.Call) -> Category:
         column, *more = node.args
         if not isinstance(column, ast.Name) or len(more) > 1:
-            raise self._refusal(node, "C(...) takes one column, such as C(ward)")
+            raise refusal(node, "C(...) takes one column, such as C(ward)", self._text)
         settings = {each.arg: each.value for each in node.keywords}
         if unknown := set(settings) - {"levels"}:
-            raise self._refusal(node, f"C(...) has no argument {sorted(map(str, unknown))}")
-        levels = _constant(settings["levels"]) if "levels" in settings else ()
+            raise refusal(node, f"C(...) has no argument {sorted(map(str, unknown))}", self._text)
+        levels = constant(settings["levels"]) if "levels" in settings else ()
         coding, reference = self._coding(more[0]) if more else ("Treatment", None)
         found = tuple(str(level) for level in levels or ())
         return Category(self._name(column), found, coding, reference)
@@ -246,109 +217,8 @@ class Expression:
         """How a category is coded, and its reference level if that is said."""
         if isinstance(node, ast.Name) and node.id in CODINGS:
             return node.id, None
-        if isinstance(node, ast.Call) and _function(node) == "Treatment":
+        if isinstance(node, ast.Call) and function_of(node) == "Treatment":
             given = [*node.args, *(each.value for each in node.keywords)]
             if len(given) == 1 and isinstance(given[0], ast.Constant):
                 return "Treatment", str(given[0].value)
-        raise self._refusal(node, 'a category is coded by Sum, Treatment or Treatment("B")')
-
-    def _check(self) -> None:
-        """Refuse whatever is not allowed."""
-        tree = self.tree
-        if isinstance(tree, ast.Call) and _function(tree) == CATEGORY and tree.args:
-            self._category(tree)
-        elif isinstance(tree, ast.Call) and _function(tree) in WIDE:
-            self._check_call(tree)
-        else:
-            self._check_node(tree)
-
-    def _check_node(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Call):
-            if _function(node) in WIDE:
-                raise self._refusal(
-                    node, f"{_function(node)}(...) has several columns and can only be a term"
-                )
-            self._check_call(node)
-        elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-            self._check_power(node)
-            self._check_node(node.left)
-            self._check_node(node.right)
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            self._check_node(node.operand)
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            if type(node.ops[0]) not in COMPARISONS:
-                raise self._refusal(node, "comparisons are <, <=, >, >=, == and !=")
-            self._check_node(node.left)
-            self._check_node(node.comparators[0])
-        elif not (isinstance(node, ast.Name) or _is_number(node)):
-            raise self._refusal(
-                node, "an expression may have columns, numbers, arithmetic and known functions"
-            )
-
-    def _check_power(self, node: ast.BinOp) -> None:
-        if not isinstance(node.op, ast.Pow):
-            return
-        power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
-        has_column = any(isinstance(each, ast.Name) for each in ast.walk(node.left))
-        if not (_is_number(power) and abs(power.value) <= LARGEST_POWER and has_column):  # type: ignore[attr-defined]
-            raise self._refusal(
-                node, f"a power has a column below and a number up to {LARGEST_POWER} above"
-            )
-
-    def _check_call(self, node: ast.Call) -> None:
-        name = _function(node)
-        if name not in FUNCTIONS and name not in STATEFUL:
-            known = sorted([*FUNCTIONS, *STATEFUL, CATEGORY])
-            hint = nearest(name, known)
-            if name == CATEGORY:
-                raise self._refusal(node, "C(...) takes one column, and can only be a term")
-            shown = f"{name}(...)" if name else repr(self._text(node))
-            raise FormulaError(
-                f"`formula` calls {shown}, which is not one of {', '.join(known)}: formulas run no "
-                f"code. Compute such a column beforehand.{hint}"
-            )
-        if not node.args:
-            raise self._refusal(node, f"{name}(...) needs a column")
-        self._check_node(node.args[0])
-        known_settings = STATEFUL.get(name, ())
-        given = [each.arg for each in node.keywords]
-        if len(node.args) > 1 + len(known_settings) or not set(given) <= set(known_settings):
-            allowed = ", ".join(known_settings) or "no further arguments"
-            raise self._refusal(node, f"{name}(column, ...) takes {allowed}")
-        for each in [*node.args[1:], *(keyword.value for keyword in node.keywords)]:
-            _constant(each)
-
-    def _refusal(self, node: ast.AST, text: str) -> FormulaError:
-        return FormulaError(f"`formula` has {self._text(node)!r}: {text}.")
-
-
-def _walk(node: ast.AST) -> list[ast.AST]:
-    """What is computed, without settings and names of functions; an outer node before an inner."""
-    found = [node]
-    if isinstance(node, ast.Call):
-        return found + _walk(node.args[0])
-    for child in ast.iter_child_nodes(node):
-        found += _walk(child)
-    return found
-
-
-def _function(node: ast.AST) -> str:
-    """The name of the function that is called; empty if it has none, or nothing is called."""
-    is_plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    return node.func.id if is_plain else ""  # type: ignore[attr-defined]
-
-
-def _is_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
-
-
-def _constant(node: ast.expr) -> Any:
-    """A setting: a number, a text, true or false, or a list of these."""
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise FormulaError(
-            f"`formula` has the setting {ast.unparse(node)!r}, which must be a number, a text or a "
-            "list of such."
-        ) from None
-    return list(value) if isinstance(value, tuple) else value
+        raise refusal(node, 'a category is coded by Sum, Treatment or Treatment("B")', self._text)

@@ -31,8 +31,8 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
 
     Args:
         encoding: all but these.
-        matrices: for each local site the columns of X, the outcome and the offset (0 without one),
-            (row, column).
+        matrices: for each local site the columns of X, those of the random part, the outcome and
+            the offset (0 without one), (row, column).
     """
     check = zlib.crc32(repr((encoding.labels, encoding.random_labels)).encode())
     sums = [
@@ -56,10 +56,12 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
     products = np.triu(products) + np.triu(products, 1).T
     scales = units * np.sqrt(np.maximum(0.0, products.diagonal() / rows))
     scales = np.where(scales <= 1e-12 * np.abs(sizes), 0.0, scales)
+    p = len(encoding.labels)
     found = dataclasses.replace(
         encoding,
-        means=tuple(sizes[:-2].tolist()),
-        scales=tuple(scales[:-2].tolist()),
+        means=tuple(sizes[:p].tolist()),
+        scales=tuple(scales[:p].tolist()),
+        random_scales=tuple(scales[p:-2].tolist()),
         outcome_mean=float(sizes[-2]),
         outcome_scale=float(scales[-2]),
         offset_mean=float(sizes[-1]),
@@ -67,7 +69,7 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
     _warn_of_constants(found)
     if has_all:
         means = sizes / units
-        _warn_of_sums(found, products[:-2, :-2], rows * np.outer(means, means)[:-2, :-2])
+        _warn_of_sums(found, products[:p, :p], rows * np.outer(means, means)[:p, :p])
     return found
 
 

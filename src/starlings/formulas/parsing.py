@@ -19,7 +19,7 @@ SITE = "site"
 """How the random part names the sites, beside the name of their column."""
 SURVIVAL = "survival"
 """The outcome `survival(time, event)`."""
-RANDOM = re.compile(r"\s*\((?P<terms>[^|]*)\|(?P<group>[^|]*)\)\s*", re.DOTALL)
+RANDOM = re.compile(r"\s*\((?P<terms>[^|]*)(?P<bar>\|\|?)(?P<group>[^|]*)\)\s*", re.DOTALL)
 POWERS = re.compile(r"(?:\*\*|\^)\s*([0-9]+)")
 CALL = re.compile(r"\w\([^()]*\)|\{[^{}]*\}")
 MOST_TOGETHER = 6
@@ -91,6 +91,8 @@ class Formula:
     terms: Terms
     random: Terms | None = None
     """What varies from site to site; None if nothing does."""
+    is_correlated: bool = True
+    """Whether what varies is correlated; it is not where two bars stand: (1 + age || site)."""
 
     @classmethod
     def of(
@@ -121,7 +123,9 @@ class Formula:
         outcome, terms = Outcome.of(sides[0].strip(), has_trials), Terms(sides[1].strip())
         if not list(terms.parsed):
             raise FormulaError(f"`formula` explains nothing, got {text!r}: name a column, or 1.")
-        return cls(text, outcome, terms, None if random is None else _random(random, group))
+        if random is None:
+            return cls(text, outcome, terms)
+        return cls(text, outcome, terms, _random(random, group), "||" not in random)
 
     @property
     def expressions(self) -> list[Expression]:

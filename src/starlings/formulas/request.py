@@ -127,6 +127,7 @@ class Request:
             self.weights,
             self.trials,
             formula.outcome.event,
+            is_correlated=formula.is_correlated,
             has_intercept=self.takes_intercept,
             **agreed,
         )

@@ -7,7 +7,7 @@ None, NaN, NaT, pandas' NA, or text without a character. Truth values are the nu
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from starlings.errors import FormulaError, nearest
+from starlings.problem import tables as problem_tables
 from starlings.problem.columns import DATE_TYPES
 
 KINDS = (
@@ -51,18 +52,10 @@ class Entries:
 
 def as_table(data: Any) -> pd.DataFrame:
     """A table of a user as a pandas table, whose rows are numbered from 0."""
-    if isinstance(data, pd.DataFrame):
-        table = data
-    elif isinstance(data, Mapping):
-        try:
-            table = pd.DataFrame(dict(data))
-        except ValueError as error:
-            raise ValueError(f"`data` cannot be made a table: {error}.") from None
-    else:
-        raise TypeError(
-            f"`data` must be a table with named columns, such as a pandas DataFrame, got "
-            f"{type(data).__name__}."
-        )
+    try:
+        table = problem_tables.as_table(data)
+    except ValueError as error:
+        raise ValueError(f"`data` cannot be made a table: {error}.") from None
     names = [str(name) for name in table.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"`data` has more than one column {', '.join(map(repr, twice))}.")

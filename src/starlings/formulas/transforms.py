@@ -19,13 +19,16 @@ from typing import Any
 import numpy as np
 
 from starlings.errors import FormulaError
-from starlings.formulas.expressions import SPLINES, Call
+from starlings.formulas.allowed import SPLINES
+from starlings.formulas.expressions import Call
 from starlings.formulas.knots import Values, agreed_range, agreed_spread
 from starlings.formulas.sums import Agreement, Parts
 
 MOMENTS = "sums of columns and of their squares"
 MOST_COLUMNS = 50
 """Columns of one spline or polynomial, at most."""
+EXTRAPOLATIONS = ("raise", "clip", "extend", "zero")
+"""What a spline does outside of its bounds."""
 DEGREE = 3
 """The default degree of `bs`."""
 State = dict[str, Any]
@@ -53,7 +56,7 @@ def applied(call: Call, state: Mapping[str, Any], value: np.ndarray) -> Any:
 
 
 def _scale(call: Call, values: Values) -> Agreement:
-    ddof = call.settings.get("ddof", 1)
+    ddof = _number(call, "ddof", 1)
     is_centred = call.name == "center" or call.settings.get("center", True) is True
     spread = yield from agreed_spread(values, f"`{call.key}`")
     square = spread.sd**2 if is_centred else spread.sd**2 + spread.mean**2
@@ -111,9 +114,9 @@ def _spline(call: Call, values: Values) -> Agreement:
     given = settings.get("knots")
     probabilities = [] if given is not None else np.linspace(0, 1, inner + 2)[1:-1].tolist()
     found = yield from agreed_range(values, probabilities, f"`{call.key}`")
-    lower = float(settings.get("lower_bound", found.lower))
-    upper = float(settings.get("upper_bound", found.upper))
-    knots = sorted(found.quantiles if given is None else [float(k) for k in given])
+    lower = _number(call, "lower_bound", found.lower)
+    upper = _number(call, "upper_bound", found.upper)
+    knots = sorted(found.quantiles if given is None else _knots(call))
     if not all(a < b for a, b in zip([lower, *knots], [*knots, upper], strict=True)):
         raise FormulaError(
             f"`{call.key}`: two of its knots {knots} and bounds {lower:g} and {upper:g} are the "
@@ -121,7 +124,7 @@ def _spline(call: Call, values: Values) -> Agreement:
         )
     state = {"lower_bound": lower, "upper_bound": upper, "precision": found.precision}
     if call.name == "bs":
-        degree = settings.get("degree", DEGREE)
+        degree = _count(call, "degree", DEGREE)
         return {**state, "knots": [lower] * (degree + 1) + knots + [upper] * (degree + 1)}
     state |= {"knots": [lower, *knots, upper], "constraints": None, "cyclic": False}
     if settings.get("constraints") == "center":
@@ -137,6 +140,10 @@ def _spline_columns(call: Call, state: Mapping[str, Any], x: np.ndarray) -> Any:
 
     lower, upper = state["lower_bound"], state["upper_bound"]
     how = call.settings.get("extrapolation", "raise")
+    if how not in EXTRAPOLATIONS:
+        raise FormulaError(
+            f"`{call.key}`: `extrapolation` must be one of {list(EXTRAPOLATIONS)}, got {how!r}."
+        )
     if how == "raise" and len(outside := x[(x < lower) | (x > upper)]):
         raise FormulaError(
             f"`{call.key}` has the value {outside[0]:g}, and the spline was made for values from "
@@ -161,7 +168,7 @@ def _inner_knots(call: Call) -> int:
     if (settings.get("knots") is None) == (not df) and not (call.name == "bs" and not df):
         raise FormulaError(f"`{call.key}` needs either `df` or `knots`, such as df=4.")
     if call.name == "bs":
-        least = settings.get("degree", DEGREE) + bool(settings.get("include_intercept"))
+        least = _count(call, "degree", DEGREE) + bool(settings.get("include_intercept"))
         least_df, inner = least, df - least
     else:
         is_centred = settings.get("constraints") == "center"
@@ -180,6 +187,24 @@ def _count(call: Call, name: str, default: int) -> int:
             f"`{call.key}`: `{name}` must be a whole number up to {MOST_COLUMNS}, got {value!r}."
         )
     return value
+
+
+def _number(call: Call, name: str, default: float) -> float:
+    """A setting that is a number."""
+    value = call.settings.get(name)
+    if value is None:
+        return default
+    if type(value) not in (int, float):
+        raise FormulaError(f"`{call.key}`: `{name}` must be a number, got {value!r}.")
+    return float(value)
+
+
+def _knots(call: Call) -> list[float]:
+    """The knots that the formula gives."""
+    given = call.settings["knots"]
+    if not isinstance(given, list) or not all(type(knot) in (int, float) for knot in given):
+        raise FormulaError(f"`{call.key}`: `knots` must be a list of numbers, got {given!r}.")
+    return [float(knot) for knot in given]
 
 
 def _wide(values: Any) -> np.ndarray:

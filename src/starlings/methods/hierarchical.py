@@ -23,9 +23,9 @@ moves in coordinates of its own, in which the two are nearly independent:
 
     x = c + L q,      u_i = m_i + B_i (x - x0) + S_i D_i w_i                                (6)
 
-with m_i, B_i and S_i from Laplace's approximation at a reference x0 (see `solvers.laplace`), and D_i
-the standard deviations that the site's own chains showed in those coordinates. Given x, (6) is a
-shift and a scaling that do not depend on x, so it changes f_i by a constant. For a Gaussian
+with m_i, B_i and S_i from Laplace's approximation at a reference x0 (see `solvers.laplace`), and
+D_i the standard deviations that the site's own chains showed in those coordinates. Given x, (6) is
+a shift, and a scaling that does not depend on x: it changes f_i by a constant. For a Gaussian
 posterior q and all w_i are exactly independent. During the warm-up, x0 follows the mean of the
 chains, which all sites know, and all else in (6) is found at the site, without a message.
 
@@ -35,7 +35,7 @@ Local momenta have the address (chain, agent, iteration) of private noise.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -50,154 +50,15 @@ from starlings.methods.hmc import (
     is_undefined,
     refreshed,
 )
+from starlings.methods.own_coordinates import Sites, original_positions, relocated
+from starlings.methods.phase import SplitPhase, still
 from starlings.network.gossip import Gossip
 from starlings.problem import Problem
-from starlings.problem.agent import Agent
-from starlings.problem.coordinates import Frame
 from starlings.random.addresses import Round, chain_keys
-from starlings.runtime.buckets import Agents, grouped
-from starlings.runtime.checkpoint import OWN
-from starlings.solvers.laplace import Conditional, conditional
+from starlings.runtime.buckets import Agents
 
 KIND = "potentials, gradients and kinetic energies along trajectories"
 """What an agent puts into the sums, in the account of what leaves a site."""
-PRIOR_DRAWS = 5.0
-"""Weight, in draws, of the standard deviation 1 towards which D_i is shrunk."""
-
-
-class Own(NamedTuple):
-    """Where the chains are at the local agents; arrays (chain, agent, ...)."""
-
-    position: Any
-    """w_i, (chain, agent, local)."""
-    momentum: Any
-    """r_i, (chain, agent, local)."""
-    gradient: Any
-    """df_i/dw_i, (chain, agent, local)."""
-    energy: Any
-    """|r_i|^2 / 2 at the beginning of the trajectory, (chain, agent)."""
-
-
-class SplitPhase(NamedTuple):
-    """Where all chains are: what all sites know, and what the local agents know."""
-
-    position: Any
-    """q, (chain, shared)."""
-    momentum: Any
-    """p, (chain, shared)."""
-    value: Any
-    """F = sum_i f_i, (chain,)."""
-    gradient: Any
-    """sum_i df_i/dq, (chain, shared)."""
-    kinetic: Any
-    """sum_i k_i of eq. (4), (chain,)."""
-    own: Own
-
-    @property
-    def energy(self) -> Any:
-        """H of eq. (5), (chain,)."""
-        return self.value + 0.5 * jnp.sum(self.momentum**2, axis=1) + self.kinetic  # (5)
-
-    def arrays(self, name: str) -> dict[str, np.ndarray]:
-        """All parts as named arrays; those of agents with the agent as first axis."""
-        shared = zip(self._fields[:-1], self[:-1], strict=True)
-        own = zip(Own._fields, self.own, strict=True)
-        return {f"{name}_{key}": np.asarray(value) for key, value in shared} | {
-            f"{OWN}{name}_{key}": np.moveaxis(np.asarray(value), 1, 0) for key, value in own
-        }
-
-    @classmethod
-    def from_arrays(cls, name: str, named: dict[str, np.ndarray]) -> SplitPhase:
-        """The phase of which these are the `arrays`."""
-        shared = (jnp.asarray(named[f"{name}_{key}"]) for key in cls._fields[:-1])
-        own = (jnp.asarray(np.moveaxis(named[f"{OWN}{name}_{key}"], 0, 1)) for key in Own._fields)
-        return cls(*shared, Own(*own))
-
-
-@dataclass
-class Sites:
-    """The local agents in the coordinates (6), and what changes these in the warm-up."""
-
-    agents: Agent
-    """The local agents, in the coordinates of the model."""
-    keys: Any
-    """The keys of private noise, (chain, agent)."""
-    centre: np.ndarray
-    """c, (shared,)."""
-    scale: np.ndarray
-    """L, (shared, shared)."""
-    moved: Agents = field(init=False)
-    """The local agents in the coordinates (6)."""
-    frame: Frame = field(init=False)
-    """These coordinates, with the agent as first axis."""
-    found: Conditional = field(init=False)
-    """m_i, B_i and S_i, with the agent as first axis."""
-    spread: np.ndarray = field(init=False)
-    """The diagonal of D_i, (agent, local)."""
-    moments: np.ndarray = field(init=False)
-    """The number, the sum and the sum of squares of positions w seen, (agent, 3, local)."""
-
-    def __post_init__(self) -> None:
-        count, local, shared = len(self.agents.num_rows), self.agents.num_local, len(self.centre)
-        root = np.broadcast_to(np.eye(local), (count, local, local))
-        slope = np.zeros((count, local, shared))
-        self.found = Conditional(np.zeros((count, local)), slope, root)
-        self.spread, self.moments = np.ones((count, local)), np.zeros((count, 3, local))
-        self.refer_to(np.zeros(shared))
-
-    def refer_to(self, reference: np.ndarray) -> None:
-        """Take the coordinates (6) for the reference x0 = c + L `reference`."""
-        x0 = self.centre + self.scale @ reference
-        new = Conditional(*map(np.asarray, _conditionals(self.agents, x0, self.found.mode)))
-        flat = [part.reshape(len(part), -1) for part in new]
-        is_known = np.isfinite(np.hstack(flat)).all(axis=1)
-        known = [is_known.reshape(-1, *[1] * (part.ndim - 1)) for part in new]
-        self.found = Conditional(*map(np.where, known, new, self.found))
-        self._take_frame(x0)
-
-    def learn_spread(self) -> None:
-        """Take D_i from the positions that were seen since the last time."""
-        count, total, square = np.moveaxis(self.moments, 1, 0)
-        count = np.maximum(count, 1.0)
-        variance = np.maximum(square / count - (total / count) ** 2, 0.0)
-        pooled = (count * variance + PRIOR_DRAWS) / (count + PRIOR_DRAWS)
-        self.spread = self.spread * np.sqrt(pooled)
-        self.moments = np.zeros_like(self.moments)
-
-    def observe(self, positions: Any) -> None:
-        """Note positions w (chain, agent, local)."""
-        w = np.asarray(positions)
-        sums = np.full(w.shape[1:], float(len(w))), w.sum(axis=0), (w**2).sum(axis=0)
-        self.moments = self.moments + np.stack(sums, axis=1)
-
-    def _take_frame(self, x0: np.ndarray) -> None:
-        (mode, slope, root), shared = self.found, len(self.centre)
-        dim = shared + mode.shape[1]
-        centre, scale = np.zeros((len(mode), dim)), np.zeros((len(mode), dim, dim))
-        centre[:, :shared], scale[:, :shared, :shared] = self.centre, self.scale
-        centre[:, shared:] = mode + slope @ (self.centre - x0)  # (6)
-        scale[:, shared:, :shared] = slope @ self.scale  # (6)
-        scale[:, shared:, shared:] = root * self.spread[:, None, :]  # (6)
-        self.set_frame(centre, scale)
-
-    def set_frame(self, centre: np.ndarray, scale: np.ndarray) -> None:
-        """Move the agents to the coordinates z = centre + scale (q, w)."""
-        parts = (centre, scale, np.zeros_like(centre), np.zeros_like(scale))
-        self.frame = Frame(*map(jnp.asarray, parts))
-        self.moved = grouped(replace(self.agents, frame=self.frame))
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All that changes, as named arrays."""
-        parts = {"centre": self.frame.centre, "scale": self.frame.scale, "spread": self.spread}
-        parts |= {"moments": self.moments, **self.found._asdict()}
-        return {f"{OWN}site_{name}": np.asarray(value) for name, value in parts.items()}
-
-    def restore(self, named: dict[str, np.ndarray]) -> None:
-        """Go back to where these were the `arrays`."""
-        own = {name.removeprefix(f"{OWN}site_"): value for name, value in named.items()}
-        self.found = Conditional(*(own[name] for name in Conditional._fields))
-        self.spread, self.moments = own["spread"], own["moments"]
-        self.set_frame(own["centre"], own["scale"])
 
 
 @dataclass(frozen=True)
@@ -236,7 +97,7 @@ class HierarchicalChains(SummedChains):
 
     def own(self, positions: Any) -> np.ndarray:
         """The potential of every local agent at positions, (agent, position), with w_i = 0."""
-        phase = _still(jnp.asarray(positions), self._nowhere(len(positions)))
+        phase = still(jnp.asarray(positions), self._nowhere(len(positions)))
         return np.asarray(_parts(self.sites.moved, phase, 0.0)[1][..., 0])
 
     def begun(self, positions: Any) -> SplitPhase:
@@ -282,12 +143,12 @@ class HierarchicalChains(SummedChains):
         before = self.sites.frame
         self.sites.learn_spread()
         self.sites.refer_to(reference)
-        where = _relocated(before, self.sites.frame, phase)
+        where = relocated(before, self.sites.frame, phase)
         return self._evaluated(phase.position, where)
 
     def draws(self, phase: SplitPhase) -> np.ndarray:
         """The model's flat vectors (x, u_i), (chain, agent, dim)."""
-        return np.asarray(_originals(self.sites.frame, phase))
+        return np.asarray(original_positions(self.sites.frame, phase))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What the sites have learnt, as named arrays."""
@@ -303,7 +164,7 @@ class HierarchicalChains(SummedChains):
 
     def _evaluated(self, positions: Any, own: Any) -> SplitPhase:
         """The phase without momenta at these positions, by one sum."""
-        phase, parts = _parts(self.sites.moved, _still(jnp.asarray(positions), own), 0.0)
+        phase, parts = _parts(self.sites.moved, still(jnp.asarray(positions), own), 0.0)
         if self.gossip.masks is None and not self.gossip.network.is_distributed:
             self._count(1, phase.position.shape)
             total = parts.sum(axis=0)
@@ -326,19 +187,6 @@ class HierarchicalChains(SummedChains):
     def _count(self, sums: int, shape: tuple[int, ...]) -> None:
         """Count what the agents send for sums at positions of a shape (chain, shared)."""
         self._count_floats(sums, shape[0] * (shape[1] + 2) + 1, KIND)
-
-
-def _still(positions: Any, own: Any) -> SplitPhase:
-    """A phase without momenta, of which nothing but the positions is known."""
-    chains, agents, _ = own.shape
-    nothing, zero = jnp.zeros(chains), jnp.zeros_like(own)
-    local = Own(own, zero, zero, jnp.zeros((chains, agents)))
-    return SplitPhase(positions, jnp.zeros_like(positions), nothing, positions, nothing, local)
-
-
-@jax.jit
-def _conditionals(agents: Agent, x: Any, starts: Any) -> Conditional:
-    return jax.vmap(conditional, in_axes=(0, None, 0))(agents, x, starts)
 
 
 @jax.jit
@@ -367,7 +215,7 @@ def _moved(phase: SplitPhase, step: Any, metric: Any) -> SplitPhase:
         momentum=momentum,
         position=phase.own.position + step * momentum,  # (2)
     )
-    return SplitPhase(*shared, phase.kinetic, own)
+    return phase._replace(**shared._asdict(), own=own)
 
 
 @jax.jit
@@ -412,28 +260,3 @@ def _leapfrogs(
         return _with_sums(phase, total, step, metric), count
 
     return jax.lax.fori_loop(0, number, one, (phase, jnp.zeros((), int)))
-
-
-@jax.jit
-def _originals(frame: Frame, phase: SplitPhase) -> Any:
-    """The model's flat vectors, (chain, agent, dim)."""
-
-    def of_agent(own_frame, w):
-        return jax.vmap(lambda q, own: own_frame.to_original(jnp.concatenate([q, own])))(
-            phase.position, w
-        )
-
-    return jax.vmap(of_agent)(frame, phase.own.position.swapaxes(0, 1)).swapaxes(0, 1)
-
-
-@jax.jit
-def _relocated(before: Frame, after: Frame, phase: SplitPhase) -> Any:
-    """Local positions (chain, agent, local) in other coordinates with the same c and L."""
-    shared, local = phase.position.shape[1], _originals(before, phase)
-
-    def of_agent(own_frame, z):
-        lower, root = own_frame.scale[shared:, :shared], own_frame.scale[shared:, shared:]
-        left = z[:, shared:] - own_frame.centre[shared:] - phase.position @ lower.T
-        return jnp.linalg.solve(root, left.T).T
-
-    return jax.vmap(of_agent)(after, local.swapaxes(0, 1)).swapaxes(0, 1)

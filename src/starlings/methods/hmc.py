@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.methods.phase import Phase
 from starlings.network.gossip import Gossip
 from starlings.problem import Problem
 from starlings.problem.coordinates import times
@@ -41,34 +42,6 @@ KIND = "potentials and gradients along trajectories"
 """What an agent puts into the sums, in the account of what leaves a site."""
 LARGEST_ENERGY_ERROR = 1000.0
 """Energy error H(q', p') - H(q, p), in nats, above which a trajectory counts as diverged."""
-
-
-class Phase(NamedTuple):
-    """Where all chains are: positions and momenta, and F and its gradient at the positions."""
-
-    position: Any
-    """q, (chain, dim)."""
-    momentum: Any
-    """p, (chain, dim), in units in which it is N(0, I)."""
-    value: Any
-    """F(q), (chain,)."""
-    gradient: Any
-    """grad F(q), (chain, dim)."""
-
-    @property
-    def energy(self) -> Any:
-        """H of eq. (4), (chain,)."""
-        return self.value + 0.5 * jnp.sum(self.momentum**2, axis=1)
-
-    def arrays(self, name: str) -> dict[str, np.ndarray]:
-        """All parts as named arrays."""
-        pairs = zip(self._fields, self, strict=True)
-        return {f"{name}_{key}": np.asarray(value) for key, value in pairs}
-
-    @classmethod
-    def from_arrays(cls, name: str, named: dict[str, np.ndarray]) -> Phase:
-        """The phase of which these are the `arrays`."""
-        return cls(*(jnp.asarray(named[f"{name}_{key}"]) for key in cls._fields))
 
 
 class Ended(NamedTuple):

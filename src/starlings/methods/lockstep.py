@@ -26,8 +26,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from starlings.diagnostics.nested_rhat import nested_rhat
-from starlings.methods.hierarchical import SplitPhase
-from starlings.methods.hmc import Phase, SummedChains, ended
+from starlings.methods.hmc import SummedChains, ended
+from starlings.methods.phase import Phase, SplitPhase
 from starlings.methods.warmup import (
     FIRST_LEAPFROGS,
     MOST_LEAPFROGS,
@@ -67,7 +67,7 @@ FIRST_STEP, FIRST_STEP_ANYWHERE = 0.5, 0.05
 
 @dataclass
 class ChainState:
-    """All that a run of lock-step HMC needs to go on; equal at all sites, but for local parts."""
+    """What a run of lock-step HMC needs to go on; equal at all sites, but for local parts."""
 
     phase: Phase | SplitPhase
     """Where the chains are: at the beginning of a trajectory, or within it."""
@@ -101,12 +101,12 @@ class ChainState:
     def from_arrays(cls, named: dict[str, np.ndarray]) -> ChainState:
         """The state of which these are the `arrays`."""
         kind: Any = SplitPhase if f"{OWN}phase_position" in named else Phase
-        phases = (kind.from_arrays(name, named) for name in ("phase", "beginning"))
+        phase, beginning = (kind.from_arrays(name, named) for name in ("phase", "beginning"))
         found = {k.removeprefix("settings_"): v for k, v in named.items() if k[:9] == "settings_"}
         plain: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in found.items()}
         numbers: dict[str, Any] = {name: named[name].tolist() for name in _KEPT}
         numbers["history"] = list(named["history"])
-        return cls(*phases, Settings(**plain), **numbers)
+        return cls(phase, beginning, Settings(**plain), **numbers)
 
 
 _KEPT = ("iteration", "leapfrogs", "sums", "undefined", "window", "in_window", "history", "is_warm")
@@ -172,10 +172,7 @@ class LockStep:
         state.leapfrogs = 0
 
     def _adapt(self, state: ChainState, acceptance: np.ndarray, phase: Any) -> Any:
-        """Better settings after a trajectory of the warm-up, and a new metric after a window.
-
-        Return the phase, of which the window may change the local coordinates.
-        """
+        """Better settings and, after a window, a new metric; the phase in the coordinates then."""
         if step_fraction(state.iteration) == 1:
             state.settings = self._better(state, acceptance)
         state.history.append(np.asarray(phase.position))
@@ -193,8 +190,8 @@ class LockStep:
         )
         if state.window == 0:
             return settings
-        ends, fraction = (state.beginning, state.phase), length_fraction(state.iteration)
-        return settings.with_length(*ends, acceptance, fraction, pace(len(acceptance)))
+        before, after, fraction = state.beginning, state.phase, length_fraction(state.iteration)
+        return settings.with_length(before, after, acceptance, fraction, pace(len(acceptance)))
 
     def _worst_acceptance(self, acceptance: np.ndarray) -> float:
         """The mean acceptance probability of the superchain in which it is least.

@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from starlings.methods.hmc import Phase
+from starlings.methods.phase import Phase, SplitPhase
 
 TARGET_ACCEPTANCE = 0.85
 """Mean probability with which trajectories are accepted. Higher than what is best for Gaussian
@@ -121,8 +121,8 @@ class Settings:
 
     def with_length(
         self,
-        before: Phase,
-        after: Phase,
+        before: Phase | SplitPhase,
+        after: Phase | SplitPhase,
         acceptance: np.ndarray,
         fraction: float,
         pace: float = 1.0,
@@ -153,7 +153,7 @@ class Settings:
         return replace(self, length=float(length), slope=slope, change=change)
 
     def _change_and_slope(
-        self, before: Phase, after: Phase, acceptance: np.ndarray
+        self, before: Phase | SplitPhase, after: Phase | SplitPhase, acceptance: np.ndarray
     ) -> tuple[float, float] | None:
         """C and g / (h T) of eq. (3); None if no chain has moved."""
         weights = acceptance / max(acceptance.sum(), np.finfo(float).tiny)

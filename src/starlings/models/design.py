@@ -18,6 +18,7 @@ from starlings.problem.columns import (
     faults_as_text,
     table_of_floats,
 )
+from starlings.problem.tables import as_column, as_table, is_table
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,12 @@ class Design:
         """Check the rows of a regression, and convert them to numbers.
 
         Args:
-            X: covariates (row, column), an array or a table.
+            X: covariates (row, column), an array or a table of pandas, Polars, Arrow or DuckDB.
             y: one outcome for each row.
             sites: the label of the site of each row.
             intercept: whether to put a column of ones before those of `X`.
         """
+        sites = as_column(sites)
         x, outcome, labels = _numbers(X, y, sites, intercept)
         if not intercept:
             return cls(x, outcome, sites, labels)
@@ -62,6 +64,7 @@ def _numbers(
     X: Any, y: Any, sites: Any, intercept: bool
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
     """X and y as floats, and the names of the columns of X if it is a table, or else None."""
+    X, y = as_table(X, "X") if is_table(X) else X, as_column(y)
     try:
         table, shape = X if isinstance(X, pd.DataFrame) else np.asarray(X), np.shape(y)
     except ValueError:

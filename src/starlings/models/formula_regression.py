@@ -53,11 +53,12 @@ def regression(
             stand in backticks. A formula has columns, numbers and known functions, and no code.
         data: a table with named columns; or a table for each site, by the name of the site.
         sites: the column of `data` that names the site of each row, or a label for each row.
-        family: of the outcomes, such as "gaussian" or "logistic".
+        family: of the outcomes: "gaussian", "student_t", "logistic", "binomial", "poisson",
+            "negative_binomial", "gamma", "weibull", "piecewise_exponential" or "ordinal".
         missing: "drop" leaves rows with a missing entry out, "error" refuses them. It has to be
             chosen where there are any.
         priors: by the label of a coefficient, a text such as "normal(0, 1)". All others have
-            defaults on the scale of the data.
+            defaults on the scale of the data, which `starlings.models.priors_of` shows.
         levels: by column, the names of its categories; the first one is the reference. By default
             those that occur, in sorted order, or those of a pandas Categorical.
         reference: by column, the level to which the others are compared.
@@ -65,7 +66,8 @@ def regression(
         weights: the column of weights of the rows.
         trials: the column of the numbers of trials.
         random: what varies from site to site, such as "(1 + age | site)".
-        settings: of the family.
+        settings: of the family, such as `degrees_of_freedom` of Student's t, or `cuts`, the times
+            between which the hazard of "piecewise_exponential" is constant.
 
     >>> data = {"y": [1.0, 2.0, 2.5, 4.0], "dose": [0.0, 1.0, 2.0, 3.0], "at": list("aabb")}
     >>> problem = regression("y ~ dose", data, sites="at")
@@ -156,7 +158,7 @@ def encoded_problem(
         }
         for before, after in zip(rows, used, strict=True)
     }
-    return problem.with_description(kind="regression", regression=regression, **{BY_SITE: by_site})
+    return problem.with_description(regression=regression, **{BY_SITE: by_site})
 
 
 def _names(encoding: Encoding) -> dict[str, str]:
@@ -166,7 +168,7 @@ def _names(encoding: Encoding) -> dict[str, str]:
     return {name: column for name, column in names.items() if column is not None}
 
 
-def _check_outcome(encoding: Encoding, family: Any) -> None:
+def _check_outcome(encoding: Encoding, family: Family) -> None:
     """Refuse outcomes that are all the same, or warn of them where a model can still be sampled."""
     if encoding.outcome_scale > 0 or encoding.event is not None:
         return

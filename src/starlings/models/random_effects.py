@@ -14,14 +14,15 @@ L comes from partial correlations c_ij between -1 and 1, i < j < q, counted from
 
 The density of Lewandowski, Kurowicka and Joe, det(L L')^(eta - 1), makes them independent, with
 
-    p(c_ij) = (1 - c_ij^2)^(b_i - 1) / (2^(2 b_i - 1) B(b_i, b_i)),  b_i = eta + (q - 2 - i) / 2   (3)
+    p(c_ij) = (1 - c_ij^2)^(b_i - 1) / (2^(2 b_i - 1) B(b_i, b_i)),                         (3)
+    b_i     = eta + (q - 2 - i) / 2
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,36 +31,20 @@ from jax.scipy.special import betaln
 from jax.scipy.stats import norm
 
 from starlings.errors import check_positive
+from starlings.models.priors.prior import Prior
 from starlings.problem import Parameter, Problem
 from starlings.problem.report import Report, Values
 
+SD = "sd_site"
+"""The name of the standard deviations between sites."""
+COORDINATES = ("partial_site", "z_site")
+"""Parameters that are only coordinates, and are not saved: effects and correlations are."""
 DEFAULT_SD = 2.5
 """Scale of the default prior of a standard deviation between sites, in units of the outcome's
 scale for one standard deviation of the column."""
 
 LogLikelihood = Callable[[Values, Values], Any]
 """(parameters, row) -> log-likelihood of the row, which adds `row["offset"]` to its predictor."""
-
-
-class Density(Protocol):
-    """A prior of one positive number."""
-
-    def log_density(self, value: Any) -> Any:
-        """The logarithm of the density, for each value by itself."""
-
-
-@dataclass(frozen=True)
-class HalfNormal:
-    """The half-normal distribution of a positive number."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        check_positive(scale=self.scale)
-
-    def log_density(self, value: Any) -> Any:
-        """log of twice the normal density."""
-        return jnp.log(2.0) + norm.logpdf(value, scale=self.scale)
 
 
 class Tanh:
@@ -91,7 +76,7 @@ class RandomEffects:
     """
 
     labels: tuple[str, ...]
-    sd_priors: tuple[Density, ...]
+    sd_priors: tuple[Prior, ...]
     is_correlated: bool = True
     concentration: float = 1.0
 
@@ -108,19 +93,23 @@ class RandomEffects:
         """Whether there are correlations to be estimated."""
         return self.is_correlated and len(self.labels) > 1
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The priors of the standard deviations as texts, by the name of their entry."""
+        pairs = zip(self.labels, self.sd_priors, strict=True)
+        return {f"{SD}[{label}]": str(prior) for label, prior in pairs}
+
     def parameters(self) -> dict[str, Parameter]:
         """The shared standard deviations and partial correlations, and the local z_i."""
         q = len(self.labels)
-        found = {"sd_site": Parameter((q,), "positive", labels=self.labels)}
+        found = {SD: Parameter((q,), "positive", labels=self.labels)}
         if self.has_correlations:
             found["partial_site"] = Parameter((q * (q - 1) // 2,), transform=_TANH)
         return found | {"z_site": Parameter((q,), labels=self.labels, local=True)}
 
     def log_prior(self, p: Values) -> Any:
         """The log-density of the shared parameters."""
-        total = sum(
-            prior.log_density(p["sd_site"][k]) for k, prior in enumerate(self.sd_priors)
-        )
+        total = sum(prior.log_density(p[SD][k]) for k, prior in enumerate(self.sd_priors))
         if not self.has_correlations:
             return total
         b, c = self._exponents(), p["partial_site"]
@@ -134,7 +123,7 @@ class RandomEffects:
     def effect(self, p: Values) -> Any:
         """u_i of eq. (1), (q,)."""
         z = p["z_site"]
-        return p["sd_site"] * (self.root(p) @ z if self.has_correlations else z)  # (1)
+        return p[SD] * (self.root(p) @ z if self.has_correlations else z)  # (1)
 
     def root(self, p: Values) -> Any:
         """L of eq. (2), (q, q)."""
@@ -191,7 +180,8 @@ class RandomEffects:
         )
 
         def saved(p: Values) -> Values:
-            return {**p, **({} if derived is None else derived(p)), **self.derived(p)}
+            shown = {name: value for name, value in p.items() if name not in COORDINATES}
+            return {**shown, **({} if derived is None else derived(p)), **self.derived(p)}
 
         labels = {"site_effect": self.labels}
         if self.has_correlations:
@@ -201,19 +191,17 @@ class RandomEffects:
     def _exponents(self) -> np.ndarray:
         """b_i of eq. (3), in the order of the partial correlations."""
         q = len(self.labels)
-        return np.array(
-            [self.concentration + (q - 2 - i) / 2 for j in range(q) for i in range(j)]
-        )
+        return np.array([self.concentration + (q - 2 - i) / 2 for j in range(q) for i in range(j)])
 
 
 _TANH = Tanh()
 
 
-def default_sd_priors(column_sds: Any, outcome_scale: float = 1.0) -> tuple[HalfNormal, ...]:
+def default_sd_priors(column_sds: Any, outcome_scale: float = 1.0) -> tuple[Prior, ...]:
     """Half-normal priors of standard deviations between sites, on the scale of the data.
 
-    >>> [prior.scale for prior in default_sd_priors([0.0, 10.0])]
-    [2.5, 0.25]
+    >>> default_sd_priors([0.0, 10.0])
+    (Prior('half_normal(2.5)'), Prior('half_normal(0.25)'))
 
     Args:
         column_sds: the standard deviation over all rows of each column "r"; 0 for the intercept.
@@ -221,4 +209,6 @@ def default_sd_priors(column_sds: Any, outcome_scale: float = 1.0) -> tuple[Half
     """
     sds = np.asarray(column_sds, float)
     units = np.where(sds > 0, sds, 1.0)
-    return tuple(HalfNormal(float(DEFAULT_SD * outcome_scale / unit)) for unit in units)
+    return tuple(
+        Prior.of(f"half_normal({DEFAULT_SD * outcome_scale / unit:.3g})") for unit in units
+    )

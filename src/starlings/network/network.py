@@ -19,6 +19,7 @@ from starlings.network.faults import Faults
 from starlings.network.graph_arrays import GraphArrays
 from starlings.network.graph_checks import check_graph, check_still_connected, preview
 from starlings.network.ledger import Ledger
+from starlings.network.picture import network_html
 from starlings.network.secrecy import Secrecy
 
 
@@ -227,6 +228,9 @@ class Network(GraphArrays):
 
     def __repr__(self) -> str:
         return f"Network(agents={self.size}, edges={self.num_edges})"
+
+    def _repr_html_(self) -> str:
+        return network_html(self)
 
     @classmethod
     def ring(cls, size: int) -> Network:

@@ -3,10 +3,11 @@
     f_i(z) = - sum_{r in D_i} log p(r | z) - s_i log p(z)                  (1)
     f_i(z) = z'H_i z / 2 - b_i'z + c_i           if f_i is quadratic       (2)
 
-    f_i(z) = - sum_{r in D_i} log p(r | z) - s_i log p(x) - log p(u_i | x),    z = (x, u_i)  (3)
+    f_i(z) = - sum_{r in D_i} log p(r | z) - s_i log p(x) - log p(u_i | x),   z = (x, u_i)  (3)
 
-where u_i are parameters of the agent's own, if there are any (see `problem.local`). D_i are the rows of the agent, and s_i is its share of the prior: 1/N for each of N agents, unless
-there is a hub (see `problem.hub`).
+where u_i are parameters of the agent's own, if there are any (see `problem.local`). D_i are the
+rows of the agent, and s_i is its share of the prior: 1/N for each of N agents, unless there is a
+hub (see `problem.hub`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,6 +170,16 @@ class ProblemFields:
             return self.report.labels[name]
         block = self.parameters.blocks.get(name)
         return None if block is None else block.labels
+
+    def dims_of(self, name: str, count: int) -> tuple[str, ...]:
+        """The names of the axes of a saved array, of which there are `count`."""
+        numbered = tuple(f"{name}_dim_{axis}" for axis in range(count))
+        return numbered if self.report is None else self.report.dims.get(name, numbered)
+
+    def axis_labels(self, dims: Iterable[str]) -> dict[str, list[Any]]:
+        """The labels along those axes of saved arrays that have some."""
+        coords = {} if self.report is None else self.report.coords
+        return {dim: list(coords[dim]) for dim in dims if dim in coords}
 
     @property
     def coordinate_names(self) -> list[str]:

@@ -15,13 +15,16 @@ with a slash, `a/b`, which become `a.b`, since groups of netCDF files are separa
 
 Latent sites may be marked as local: (2) is then divided into the part of the shared ones, which has
 to come without those, and the part of the local ones.
+
+A plate over rows that takes a random subsample of them gives all rows here, each of which counts
+once: a sampler takes minibatches by itself.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,9 +32,11 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer import init_to_uniform
+from numpyro.primitives import Messenger
 
 from starlings.problem.local import marked_local
 from starlings.problem.model_checks import check_likelihood, check_prior
+from starlings.problem.model_parts import ModelParts
 from starlings.problem.parameters import Parameter, Parameters
 from starlings.problem.report import Report, Values
 from starlings.problem.shards import Rows, check_shards, count_rows
@@ -40,22 +45,6 @@ Sites = dict[str, Any]
 """The sites of a trace by name, each as NumPyro's dictionary of its properties."""
 NUM_TRIALS = 3
 """Number of random parameter values at which deterministic sites are compared on different rows."""
-
-
-class ModelParts(NamedTuple):
-    """What a problem is made of, read off a NumPyro model."""
-
-    log_likelihoods: Callable[..., jax.Array]
-    """Eq. (1), of many rows at once."""
-    log_prior: Callable[..., jax.Array]
-    """Eq. (2)."""
-    parameters: Parameters
-    shards: Mapping[str, Rows]
-    report: Report | None
-    """The deterministic sites that do not depend on the rows; None if there are none."""
-    name: str
-    log_local_prior: Callable[..., jax.Array] | None
-    """The part of eq. (2) of local sites; None if there are none."""
 
 
 def read_model(
@@ -152,7 +141,6 @@ class SplitDensity:
         flat = z[count:] if local else z[:count]
         return sum(latent, start=jnp.zeros((), z.dtype)) + own.log_determinant(flat)
 
-
     def deterministic(self, values: Values, names: list[str]) -> Values:
         """The values of the deterministic sites with these names, at constrained parameters."""
         sites = _deterministic(_trace(self.model, self.any_row, values))
@@ -176,8 +164,39 @@ def _trace(
         seed: of those draws.
     """
     choose = init_to_uniform if values is None else lambda site: values.get(_name(site))
-    seeded = handlers.seed(model, jax.random.key(seed))
+    seeded = handlers.seed(WholePlates(model, count_rows(rows)), jax.random.key(seed))
     return handlers.trace(handlers.substitute(seeded, substitute_fn=choose)).get_trace(**rows)
+
+
+class WholePlates(Messenger):
+    """A handler of NumPyro by which plates over rows take all rows instead of a subsample.
+
+    Either the rows are more than the plate takes of them, as in plate("rows", len(y), 100), or they
+    are the subsample themselves, as in plate("rows", 10_000, len(y)), and count more than once.
+
+    Args:
+        model: what to run.
+        rows: the number of rows.
+    """
+
+    def __init__(self, model: Callable[..., Any], rows: int) -> None:
+        super().__init__(model)
+        self.rows = rows
+        self.scales: dict[str, float] = {}
+        """By plate: how often each row would count."""
+
+    def process_message(self, message: Any) -> None:
+        """Give a plate all rows, and take its scale from what is sampled in it."""
+        if message["type"] == "plate":
+            size, taken = message["args"]
+            if taken is not None and taken != size and self.rows in (size, taken):
+                message["args"] = (self.rows, self.rows)
+                with jax.ensure_compile_time_eval():  # arrays of NumPy take no traced indices
+                    message["value"] = jnp.arange(self.rows)
+                self.scales[message["name"]] = size / self.rows
+        elif message["type"] == "sample" and message["scale"] is not None:
+            for frame in message["cond_indep_stack"]:
+                message["scale"] = message["scale"] / self.scales.get(frame.name, 1.0)
 
 
 def _sampled(trace: Sites) -> Sites:

@@ -192,6 +192,11 @@ def check_is_penalty(penalty: Any, may_be_none: bool = False) -> None:
         )
 
 
+def envelope_pull(penalty: Penalty | None, x: jax.Array, smoothing: Any) -> jax.Array:
+    """The gradient of the Moreau envelope, eq. (2), (dim,); zeros without a penalty."""
+    return jnp.zeros_like(x) if penalty is None else penalty.removed(x, smoothing) / smoothing
+
+
 def check_fits(penalty: Penalty | None, problem: Problem, title: str) -> None:
     """Refuse other coordinates, in which g would be another function, and another size.
 

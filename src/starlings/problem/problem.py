@@ -42,7 +42,9 @@ from starlings.problem.local import (
     with_site_numbers,
 )
 from starlings.problem.model_checks import check_likelihood, check_prior
+from starlings.problem.model_parts import ModelParts
 from starlings.problem.parameters import Parameter, Parameters
+from starlings.problem.problem_html import problem_html
 from starlings.problem.quadratic import Quadratic
 from starlings.problem.report import Report, Values
 from starlings.problem.shards import Rows, check_shards
@@ -164,12 +166,55 @@ class Problem(ProblemValues):
         """
         from starlings.problem.numpyro import read_model
 
-        found = read_model(model, shards, local)
-        densities, own = (found.log_likelihoods, found.log_prior), found.log_local_prior
-        problem = cls.from_flat(*densities, found.parameters, found.shards, log_local_prior=own)
-        if found.report is not None:
-            problem = problem.with_report(found.report)
-        return problem.with_description(kind="numpyro", model=found.name)
+        return cls._of_parts("numpyro", read_model(model, shards, local))
+
+    @classmethod
+    def from_pymc(
+        cls,
+        model: Any,
+        shards: Mapping[Any, Rows] | Sequence[Rows] | None = None,
+        *,
+        sites: Sequence[Any] | None = None,
+    ) -> Problem:
+        """A problem from a PyMC model, in one of three ways.
+
+            from_pymc(function, shards)     a function of columns that returns a `pm.Model`
+            from_pymc(model, shards)        a `pm.Model` with a `pm.Data` for each column
+            from_pymc(model, sites=labels)  a `pm.Model` that has the rows of all sites
+
+        Observed variables and potentials that depend on rows have one value for each row; free
+        variables are the parameters, which may not grow with the rows.
+
+        Args:
+            model: a `pm.Model`, or a function that builds one from columns, which it is given as
+                symbols of PyTensor.
+            shards: the columns of every site.
+            sites: the label of each row, for a model that has all rows.
+        """
+        from starlings.problem.pymc import read_pymc
+
+        return cls._of_parts("pymc", read_pymc(model, shards, sites))
+
+    @classmethod
+    def from_bambi(cls, model: Any, sites: str | Sequence[Any]) -> Problem:
+        """A problem from a Bambi model, whose data have the rows of all sites.
+
+        Args:
+            model: a `bambi.Model`, built or not.
+            sites: the column of its data that names the site of each row, or one label per row.
+        """
+        from starlings.problem.bambi import read_bambi
+
+        return cls._of_parts("bambi", read_bambi(model, sites))
+
+    @classmethod
+    def _of_parts(cls, kind: str, parts: ModelParts) -> Problem:
+        """A problem from what was read off a model of another library."""
+        densities, own = (parts.log_likelihoods, parts.log_prior), parts.log_local_prior
+        problem = cls.from_flat(*densities, parts.parameters, parts.shards, log_local_prior=own)
+        if parts.report is not None:
+            problem = problem.with_report(parts.report)
+        return problem.with_description(kind=kind, model=parts.name)
 
     @classmethod
     def _of_fields(cls, **values: Any) -> Problem:
@@ -344,3 +389,6 @@ class Problem(ProblemValues):
 
     def __repr__(self) -> str:
         return f"Problem(sites={self.num_agents}, rows={self.num_rows.sum()}, dim={self.dim})"
+
+    def _repr_html_(self) -> str:
+        return problem_html(self)

@@ -35,6 +35,10 @@ class Report:
     """For a saved vector, by its name: the names of its entries."""
     names: Mapping[str, str] = field(default_factory=dict)
     """For a parameter that is saved under another name: its own name -> the other name."""
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For a saved array, by its name: the names of its axes."""
+    coords: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """By the name of an axis: the labels along it."""
 
     @classmethod
     def with_derived(cls, derived: Callable[[Values], Values]) -> Report:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from starlings.problem.columns import Fault, array_of_floats, check_same_index, faults_as_text
+from starlings.problem.tables import as_column, as_table, is_table
 
 Rows = dict[str, Any]
 """Arrays by the name of a column, with one entry per row along the first axis."""
@@ -146,6 +147,7 @@ def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]
 
 def _as_arrays(site: str, rows: Any) -> Rows:
     """The columns of one site as NumPy arrays."""
+    rows = as_table(rows, "shards") if is_table(rows) else rows
     if not isinstance(rows, Mapping):
         raise TypeError(
             f"the shard of site {site!r} must map column names to arrays, "
@@ -153,7 +155,7 @@ def _as_arrays(site: str, rows: Any) -> Rows:
         )
     check_same_index({f"column {name!r} of site {site!r}": rows[name] for name in rows})
     try:
-        return {name: np.asarray(column) for name, column in rows.items()}
+        return {name: np.asarray(as_column(column)) for name, column in rows.items()}
     except ValueError:
         raise ValueError(f"site {site!r} has a column whose rows differ in shape.") from None
 

@@ -130,7 +130,8 @@ def posterior_dataset(problem: Problem, record: Record, agents: list[str]) -> xr
     variables, coordinates = {}, _coordinates(positions, agents)
     local = problem.local_names
     for name, values in problem.saved_values(positions).items():
-        dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 3)]
+        dims = problem.dims_of(name, values.ndim - 3)
+        coordinates.update(problem.axis_labels(dims))
         if (labels := problem.labels_of(name)) is not None:
             coordinates[dims[0]] = list(labels)
         is_parameter = name in problem.parameters.blocks

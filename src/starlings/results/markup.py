@@ -1,4 +1,4 @@
-"""Tables as LaTeX and Markdown, in which names from data cannot become markup."""
+"""Tables as LaTeX, Markdown and HTML, in which names from data cannot become markup."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 
 from starlings.results.text_table import Column
+from starlings.system import html
 
+MOST_ROWS = 20
+"""Rows of a table that a notebook shows; of any further ones the number is said."""
 LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -86,6 +89,14 @@ def markdown_table(heading: str, names: Sequence[str], columns: Sequence[Column]
     lines = [map(escaped_markdown, above), [":--", *("--:" for _ in columns)]]
     lines += [map(escaped_markdown, row) for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def html_table(heading: str, names: Sequence[str], columns: Sequence[Column]) -> str:
+    """Return a table as notebooks show it, of the first rows if there are many."""
+    rows = list(zip(names, *(column.cells for column in columns), strict=True))[:MOST_ROWS]
+    if len(names) > MOST_ROWS:
+        rows.append((f"and {len(names) - MOST_ROWS:,} more", *[""] * len(columns)))
+    return html.table([heading, *map(_joined, columns)], rows)
 
 
 def _joined(column: Column) -> str:

@@ -32,6 +32,7 @@ from starlings.results.groups import (
     check_table_names,
 )
 from starlings.results.netcdf import file_bytes, open_tree, reading
+from starlings.results.result_html import result_html
 from starlings.results.told import with_tables_told
 from starlings.system.extras import import_extra
 from starlings.system.files import atomic_write, check_replaceable, reserve_space
@@ -183,6 +184,9 @@ class Result(Answers):
         ended += "".join(f"; {line[0].lower()}{line[1:]}" for line in about_in_words(self.attrs))
         names = list(self.posterior.data_vars)
         return f"Result({self.attrs.get('sampler')}; {sizes}; {names}{ended})"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
 
 def as_arviz(tree: xr.DataTree, subject: str) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from starlings.results.answers.intervals import is_quantile
-from starlings.results.markup import latex_table, markdown_table
+from starlings.results.markup import html_table, latex_table, markdown_table
 from starlings.results.text_table import (
     Column,
     text_table,
@@ -24,6 +24,7 @@ from starlings.results.text_table import (
     with_meaningful_digits,
     with_two_digits,
 )
+from starlings.system.html import block
 
 ROW_HEADING = "row_heading"
 """The key in `attrs` of a table that says what its rows are, such as "odds ratio"."""
@@ -53,6 +54,13 @@ class AnswerTable(pd.DataFrame):
         width = shutil.get_terminal_size().columns
         text = text_table(self._row_names(), self._cells(self._printed(width)), width, self._rows)
         return text.lstrip("\n")  # headings may have one line only
+
+    def _repr_html_(self) -> str:
+        return block(self.as_html()) if "mean" in self.columns else self.to_html()
+
+    def as_html(self) -> str:
+        """Return the table as notebooks show it, with rounded numbers."""
+        return html_table(self._rows, self._row_names(), self._cells(self._printed(None)))
 
     def to_csv(self, path_or_buf: Any = None, **options: Any) -> Any:
         """Write all digits as CSV, or return them as text; options are those of pandas."""

@@ -170,7 +170,7 @@ class Sampler(abc.ABC):
 
     @property
     def cycle(self) -> int:
-        """Rounds from one new position to the next; burn-in and thinning are multiples of it."""
+        """Rounds from one new position to the next; tuned burn-in and thinning are multiples."""
         return 1
 
     @abc.abstractmethod

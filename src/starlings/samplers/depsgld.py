@@ -27,11 +27,12 @@ import jax.numpy as jnp
 from starlings.errors import check_positive
 from starlings.network import Inbox, Network
 from starlings.problem import Agent, Problem
-from starlings.problem.penalties import Penalty, check_fits, check_is_penalty
+from starlings.problem.penalties import Penalty, check_fits, check_is_penalty, envelope_pull
 from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, PositionState, no_info
 from starlings.samplers.langevin import LangevinSampler
+from starlings.samplers.units import Units, along_main_knob
 from starlings.solvers.gradients import gradient
 
 
@@ -44,14 +45,15 @@ class DEPSGLD(LangevinSampler):
         step_size: eta; stable below (1 + lambda_min(W)) / (L + 1 / (N s)) for potentials with
             curvature up to L.
         penalty: h, a support such as `starlings.Box(0.0, 1.0)`, or a penalty such as
-            `starlings.Lasso(2.0)`, in the model's unconstrained coordinates.
+            `starlings.Lasso(2.0)`, in the model's unconstrained coordinates; with None it is
+            D-SGLD.
         smoothing: s, in units of squared parameters: the variance of a Gaussian edge of a support.
         noise: "private" (as published) or "coherent".
         batch_size: rows of a minibatch, drawn with replacement; all rows if None.
     """
 
     step_size: Any
-    penalty: Penalty
+    penalty: Penalty | None
     smoothing: Any
     noise: str = choice(default="private")
     batch_size: int | None = choice(default=None)
@@ -69,8 +71,17 @@ class DEPSGLD(LangevinSampler):
 
     def __post_init__(self) -> None:
         check_positive(step_size=self.step_size, smoothing=self.smoothing)
-        check_is_penalty(self.penalty)
+        check_is_penalty(self.penalty, may_be_none=True)
         self.check_choices()
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[DEPSGLD]:
+        """Steps g / M and the smoothing 1 / M, in the unit of a pull of curvature M.
+
+        There is no penalty unless one is given: the posterior is that of the problem.
+        """
+        own = {"penalty": None, "smoothing": 1 / units.curvature} | fixed
+        return along_main_knob(cls, units, **own)
 
     def check(self, problem: Problem, network: Network) -> None:
         """Refuse other coordinates, in which the penalty would be another one, and its size."""
@@ -86,7 +97,7 @@ class DEPSGLD(LangevinSampler):
         """One round of eq. (1)."""
         x, eta = state.position, self.step_size
         slope = gradient(agent, x, round, self.batch_size)
-        pull = self.penalty.removed(x, self.smoothing) / (agent.num_agents * self.smoothing)
+        pull = envelope_pull(self.penalty, x, self.smoothing) / agent.num_agents
         kick = jnp.sqrt(2 * eta) * self.unit_noise(agent, round, x)
         position = inbox.mix - eta * (slope + pull) + kick  # (1)
         return PositionState(position), no_info(x)

@@ -46,6 +46,8 @@ from starlings.pytrees import choice, pytree
 from starlings.random.addresses import Round
 from starlings.random.secret_keys import SECRET_BYTES, secret_keys
 from starlings.samplers.base import Card, Info, PositionState, Sampler, no_info
+from starlings.samplers.units import Units
+from starlings.solvers.pooled.mode import local_mode
 
 ADJACENCY = "one row more or less at one site"
 """The data sets between which a neighbour cannot tell, in words."""
@@ -105,6 +107,23 @@ class DPSGLD(Sampler):
                 f"take `secrets.token_bytes({SECRET_BYTES})`."
             )
 
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[DPSGLD]:
+        """Steps g / M, a clip that no row reaches at the mode, and as much privacy as is free.
+
+        Free are multipliers up to sqrt(2 / eta) / C, with which eq. (5) is 1. The clip is found
+        with all rows, as only a comparison can: it is not differentially private itself.
+        """
+        clip = fixed["clip"] if "clip" in fixed else largest_pull(units.problem)
+        check_positive(clip=clip)
+
+        def one(eta: float) -> DPSGLD:
+            own: dict[str, Any] = {"noise_multiplier": math.sqrt(2 / eta) / clip}
+            own |= {"step_size": eta, "clip": clip}
+            return cls(**(own | fixed))
+
+        return [one(float(eta)) for eta in units.steps]
+
     def settings(self) -> dict[str, Any]:
         """The hyper-parameters by name, which are saved with the draws, without the secret."""
         return {name: value for name, value in super().settings().items() if name != "secret"}
@@ -159,13 +178,30 @@ class DPSGLD(Sampler):
 
 def clipped_sum(agent: Agent, x: jax.Array, clip: Any) -> jax.Array:
     """The sum of the clipped gradients of an agent's rows, eq. (1), (dim,)."""
+    slopes = row_slopes(agent, x)
+    norms = jnp.linalg.norm(slopes, axis=1)
+    is_finite = jnp.isfinite(norms)
+    factors = agent.row_weights * clip / jnp.maximum(norms, clip)
+    return jnp.where(is_finite, factors, 0) @ jnp.where(is_finite[:, None], slopes, 0)  # (1)
+
+
+def row_slopes(agent: Agent, x: jax.Array) -> jax.Array:
+    """v_r of every row of an agent, eq. (1), (row, dim)."""
 
     def log_likelihood(x: jax.Array, row: Any) -> jax.Array:
         single = jax.tree.map(lambda column: column[None], row)  # sees no other row
         return agent.row_log_likelihoods(x, single)[0]
 
-    slopes = jax.vmap(jax.grad(log_likelihood), in_axes=(None, 0))(x, agent.rows)
-    norms = jnp.linalg.norm(slopes, axis=1)
-    is_finite = jnp.isfinite(norms)
-    factors = agent.row_weights * clip / jnp.maximum(norms, clip)
-    return jnp.where(is_finite, factors, 0) @ jnp.where(is_finite[:, None], slopes, 0)  # (1)
+    return jax.vmap(jax.grad(log_likelihood), in_axes=(None, 0))(x, agent.rows)
+
+
+def largest_pull(problem: Problem) -> float:
+    """The largest |v_r| of any row at the mode of all of them: at this clip nothing is clipped."""
+    with jax.enable_x64(True):
+        mode = jnp.asarray(local_mode(problem).point)
+
+        def norms(agent: Agent) -> jax.Array:
+            lengths = jnp.linalg.norm(row_slopes(agent, mode), axis=1)
+            return jnp.where(agent.row_weights > 0, lengths, 0)
+
+        return float(jax.jit(jax.vmap(norms))(problem.agents()).max())

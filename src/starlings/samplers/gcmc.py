@@ -17,8 +17,8 @@ between the two.
 
 What is expected of z under (1) differs from the posterior by first order in lambda, which
 `estimate_at_zero` takes off: the authors' bias correction, by a weighted regression of estimates on
-lambda. They get estimates at many lambda at once, from sequential Monte Carlo; here each lambda is
-a run of its own.
+lambda. They get estimates at many lambda at once, from sequential Monte Carlo, as
+`starlings.consensus_sequence` does; a run of this sampler alone has one lambda.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """D-ADMMS where agents have parameters of their own: a proximal step in both kinds.
 
-Agent i has the shared x_i and the local u_i, and the potential f_i(x, u). With the duals p_i and the
-noises n_i of `dadmms`, and private xi_i ~ N(0, I), it solves in each round
+Agent i has the shared x_i and the local u_i, and the potential f_i(x, u). With the duals p_i and
+the noises n_i of `dadmms`, and private xi_i ~ N(0, I), it solves in each round
 
     (x_i', u_i') = argmin_{x,u} f_i(x, u) + rho d_i |x|^2 - l_i'x + |u - v_i|^2 / (2 h),   (1)
     l_i = rho (d_i x_i + sum_j x_j) - p_i - n_i,        v_i = u_i + sqrt(2 h) xi_i          (2)

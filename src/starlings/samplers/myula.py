@@ -25,11 +25,12 @@ import jax.numpy as jnp
 from starlings.errors import check_positive
 from starlings.network import Inbox
 from starlings.problem import Agent
-from starlings.problem.penalties import Penalty, check_is_penalty
+from starlings.problem.penalties import Penalty, check_is_penalty, envelope_pull
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
 from starlings.samplers.base import Card, Info, PositionState, no_info
 from starlings.samplers.one_place import OnePlaceSampler
+from starlings.samplers.units import Units, along_main_knob
 
 
 @pytree
@@ -40,12 +41,13 @@ class MYULA(OnePlaceSampler):
     Args:
         step_size: gamma, at most 1 / (L + 1 / s) for potentials with curvature up to L; stable
             below twice that.
-        penalty: g, such as `starlings.Lasso(2.0)` or `starlings.Box(0.0, 1.0)`.
+        penalty: g, such as `starlings.Lasso(2.0)` or `starlings.Box(0.0, 1.0)`; with None it
+            is unadjusted Langevin dynamics.
         smoothing: s, in units of squared parameters; 1 / L as published.
     """
 
     step_size: Any
-    penalty: Penalty
+    penalty: Penalty | None
     smoothing: Any
 
     noises = ("private",)
@@ -62,7 +64,16 @@ class MYULA(OnePlaceSampler):
 
     def __post_init__(self) -> None:
         check_positive(step_size=self.step_size, smoothing=self.smoothing)
-        check_is_penalty(self.penalty)
+        check_is_penalty(self.penalty, may_be_none=True)
+
+    @classmethod
+    def candidates(cls, units: Units, **fixed: Any) -> list[MYULA]:
+        """Steps g / M and the smoothing 1 / M, with the largest curvature M of the potential.
+
+        There is no penalty unless one is given: the posterior is that of the problem.
+        """
+        own = {"penalty": None, "smoothing": 1 / units.curvature} | fixed
+        return along_main_knob(cls, units, **own)
 
     def init(self, agent: Agent, position: jax.Array, round: Round) -> PositionState:
         """Start at `position`."""
@@ -73,6 +84,6 @@ class MYULA(OnePlaceSampler):
     ) -> tuple[PositionState, Info]:
         """One round of eq. (1)."""
         x, gamma = state.position, self.step_size
-        pull = agent.gradient(x) + self.penalty.removed(x, self.smoothing) / self.smoothing
+        pull = agent.gradient(x) + envelope_pull(self.penalty, x, self.smoothing)
         position = x - gamma * pull + jnp.sqrt(2 * gamma) * round.private_noise(x)  # (1)
         return PositionState(position), no_info(x)

@@ -69,7 +69,9 @@ def sample(
             rounds that the sampler needs for one new position (for Metropolis: for one candidate),
             or five autocorrelation times for many short chains.
         thin: rounds from one draw to the next, for samplers; by default 1, or about half of what an
-            effective draw needs where the run is tuned.
+            effective draw needs where the run is tuned. A sampler may have a new position only
+            once in several rounds, its `cycle`: any other `thin` than a multiple of that records
+            positions twice, or on their way.
         seed: the same seed gives the same draws.
         initial: where to start: named values, or an array of unconstrained positions that
             broadcasts to (chain, agent, dim). Weights, HMC and "auto" take one point, from which

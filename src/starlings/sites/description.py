@@ -25,6 +25,12 @@ LEAVES = {
     "them gradients and curvatures, if the sites tune the sampler",
 }
 """What leaves a site, by method, in words."""
+OF_FORMULAS = (
+    "first, as parts of sums over all sites, numbers of rows and of missing entries, names of "
+    "categories (if the formula does not declare them), sums and products of columns, and counts "
+    "of rows in bins for splines; then "
+)
+"""What leaves a site for the columns of a formula."""
 MASKED = {
     "totals": "Every number is masked: nobody, neighbours and relay included, reads more than "
     "totals. Totals over few rows say something about these rows.",
@@ -51,7 +57,9 @@ def what_leaves(manifest: Manifest) -> str:
     if sampler.get("name") is not None:
         method = "rounds"
     of_weights = method.startswith("weights")
-    return LEAVES["weights" if of_weights else method if method in LEAVES else "rounds"]
+    return (OF_FORMULAS if "formula" in manifest.content["model"] else "") + LEAVES[
+        "weights" if of_weights else method if method in LEAVES else "rounds"
+    ]
 
 
 def what_runs(kit: Kit) -> list[tuple[str, str]]:
@@ -96,15 +104,27 @@ def _printable(text: str) -> str:
 def _model(model: dict) -> str:
     if "formula" in model:
         return f"{model['family']} regression, {model['formula']}"
+    if "build" in model:
+        return f"the function {model['build'].partition(':')[2]} of the Python file below"
     covariates = ", ".join(model["covariates"]) or "nothing else"
     return f"{_spoken(model['kind'])} of {model['outcome']} on {covariates}"
 
 
 def _options(model: dict) -> str:
     named = ("kind", "outcome", "covariates", "standardise", "formula", "family", "options")
-    own = {k: v for k, v in model.items() if k not in named and v not in (None, {})}
+    code = ("build", "columns", "sha256", "intercept") if "build" in model else ()
+    own = {k: v for k, v in model.items() if k not in (*named, *code) and v not in (None, {})}
     further = {**own, **model["options"]}
     return ", ".join(f"{name} {value}" for name, value in sorted(further.items()))
+
+
+RUNS = (
+    "This code runs on the machine of every site, with its rows, and can do there whatever its "
+    "user may do: delete files, or send rows away. starlings cannot tell what it does. It does not "
+    "run before this site approves it, and never if a character of it has changed. Approve it only "
+    "if somebody at this site who knows Python has read all of it."
+)
+"""What code can do, for those who approve it."""
 
 
 def _code(manifest: Manifest) -> list[tuple[str, str]]:
@@ -114,7 +134,8 @@ def _code(manifest: Manifest) -> list[tuple[str, str]]:
         return [("CODE", f"{sampler}, of a package at this site, which the manifest does not have")]
     if not hashes:
         return [("code", "none but starlings itself")]
-    return [("CODE", f"{name}, SHA-256 {digest}: READ IT") for name, digest in hashes.items()]
+    files = [("CODE", f"{name}, SHA-256 {digest}: READ IT") for name, digest in hashes.items()]
+    return [*files, ("", RUNS)]
 
 
 def _spoken(kind: str) -> str:

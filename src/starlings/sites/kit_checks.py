@@ -202,6 +202,9 @@ def _numbers(situation: Situation) -> str:
 def _columns(situation: Situation) -> str:
     data = _site_data(situation)
     names = list(situation.kit.manifest.content["columns"])
+    if _has_code(situation):
+        rows = len(data.tables(names, None)[situation.kit.site])
+        return f"{', '.join(names)} in {number_of(rows, 'row')} of {data.path}"
     study = _study(situation, data)
     if study.has_formula:
         rows = len(study.draft([situation.kit.site]).rows[0].table)
@@ -224,6 +227,8 @@ def _guard_rails(situation: Situation) -> str:
             f"guard rail most_rounds: the manifest allows {limits.rounds:,} network rounds, and "
             f"this site {own.most_rounds:,}. Ask the coordinator for a smaller budget."
         )
+    if _has_code(situation):
+        raise SkippedError("the model is a Python file, which does not run before it is approved")
     study, is_masked = _study(situation, data), kit.manifest.content["privacy"] == "totals"
     if not is_masked:
         own.check_masks()
@@ -235,6 +240,11 @@ def _guard_rails(situation: Situation) -> str:
     measured = measured_columns(problem)
     rails.check(len(kit.manifest.sites), problem.dim, problem.shards, measured=measured)
     return f"{number_of(problem.dim, 'parameter')}; rows and categories are enough"
+
+
+def _has_code(situation: Situation) -> bool:
+    """Whether the model is a Python file."""
+    return "build" in situation.kit.manifest.content["model"]
 
 
 def _site_data(situation: Situation) -> SiteData:

@@ -50,7 +50,7 @@ from starlings.sites.keys import key_hash
 from starlings.sites.limits import Limits
 from starlings.sites.manifest_checks import check_manifest, described
 from starlings.sites.numerics import numeric_fingerprint
-from starlings.sites.trial import Trial, study_from_text
+from starlings.sites.trial import Trial, code_hashes, study_from_text
 from starlings.study.sources import Source
 from starlings.study.study import Study
 
@@ -126,7 +126,8 @@ class Manifest:
 
     def study(self, place: Path, own_rows: Source | None = None, has_sampler: bool = True) -> Study:
         """The study, with the rows of one site; see `study_from_text`."""
-        return study_from_text(self.content["study"], place, own_rows, has_sampler)
+        approved = code_hashes(self.content["code"])
+        return study_from_text(self.content["study"], place, own_rows, has_sampler, approved)
 
 
 def _content(trial: Trial, authority: Authority) -> Table:

@@ -17,7 +17,7 @@ from starlings.sites.documents import Table, as_time, canonical, damaged, field,
 from starlings.sites.keys import key_hash
 from starlings.sites.limits import ABSENT, Limits
 from starlings.sites.site_names import check_name, check_site_names
-from starlings.sites.trial import edges_of, study_from_text
+from starlings.sites.trial import code_files, edges_of, study_from_text
 from starlings.study.sections import keys_of
 from starlings.study.study import Study
 
@@ -100,7 +100,10 @@ def _check_study(content: Table, where: str) -> None:
         found["privacy"] = study.run.options.get("privacy", "none")
         columns = set(study.model.columns)
         is_same = all(canonical(value) == canonical(content[n]) for n, value in found.items())
+        needed = code_files(None, study.model).values()
     except (ValueError, TypeError) as error:
         raise SiteError(f"{where}: its study cannot be read: {error}") from None
+    if missing := sorted(set(needed) - set(content["code"])):
+        raise damaged(where, f"the text of {missing} is missing")
     if not is_same or columns != set(content["columns"]):
         raise damaged(where, "what it says of the study is not what the text of the study says")

@@ -207,8 +207,11 @@ def rehearsed(
     if any(folder.iterdir()):
         raise SiteError(f"{folder} is not empty: name another folder, or remove it.")
     copy = folder / trial.name
+    given = Trial.read(trial)
     copy.write_bytes(trial.read_bytes())
-    rows = {site: data / f"{site}.csv" for site in Trial.read(copy).sites}
+    for name, text in given.code.items():
+        (folder / name).write_bytes(text.encode())
+    rows = {site: data / f"{site}.csv" for site in given.sites}
     if missing := [str(path) for path in rows.values() if not path.is_file()]:
         raise SiteError(f"the rows of some sites are not there: {', '.join(missing)}.")
     rehearsal = Rehearsal(copy, rows, folder, delay)

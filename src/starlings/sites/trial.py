@@ -27,8 +27,10 @@ says otherwise.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlings.errors import SiteError, check_choice, nearest
@@ -39,6 +41,7 @@ from starlings.sites.documents import sha256
 from starlings.sites.limits import ABSENT, Limits
 from starlings.sites.site_names import check_name, check_site_names
 from starlings.sites.trial_text import as_toml
+from starlings.study.code_model import CodeSection
 from starlings.study.schema import NAMES, OPTIONAL, checked_sections
 from starlings.study.sections import Section, keys_of, read_sections
 from starlings.study.sources import Source
@@ -157,7 +160,11 @@ def _check_masks(study: Study, sampler: Sampler | type[Sampler] | None, method: 
 
 
 def study_from_text(
-    text: str, place: Path, own_rows: Source | None = None, has_sampler: bool = True
+    text: str,
+    place: Path,
+    own_rows: Source | None = None,
+    has_sampler: bool = True,
+    approved: Mapping[str, str] | None = None,
 ) -> Study:
     """The study of a manifest, with the rows of one site.
 
@@ -166,11 +173,13 @@ def study_from_text(
         place: the file that errors name; Python files of the study are beside it.
         own_rows: the rows of this site.
         has_sampler: whether to read [sampler], which imports the Python file that it names.
+        approved: the hashes of the Python files that may run, by name; see `Study`.
     """
     sections = read_sections(place, NAMES, (*OPTIONAL, "data"), text=text)
     if not has_sampler:
         sections["sampler"] = Section(place, "sampler", {})
-    return Study(place, *checked_sections(sections, has_data=False), own_source=own_rows)
+    parts = checked_sections(sections, has_data=False)
+    return Study(place, *parts, own_source=own_rows, approved=approved)
 
 
 def edges_of(study: Study, sites: list[str]) -> list[list[str]]:
@@ -261,20 +270,35 @@ def _limits(section: Section) -> Limits:
 
 
 def code_of(study: Study) -> dict[str, str]:
-    """The Python file beside the trial file that [sampler] names, if it names one."""
-    module = (study.sampler.name or "").partition(":")[0]
-    file = study.path.parent / f"{module}.py"
-    if ":" not in (study.sampler.name or ""):
-        return {}
+    """The Python files beside the trial file that [sampler] and [model] name, if they name any."""
+    named = code_files(study.sampler.name, study.model)
+    return {name: _code(study.path, section, name) for section, name in named.items()}
+
+
+def code_files(sampler: str | None, model: Any) -> dict[str, str]:
+    """By section of a study: the name of the Python file that it names.
+
+    Args:
+        sampler: the name of its sampler.
+        model: its section [model].
+    """
+    module, colon, _ = (sampler or "").partition(":")
+    found = {"sampler": f"{module}.py"} if colon else {}
+    return {**found, **({"model": model.file} if isinstance(model, CodeSection) else {})}
+
+
+def _code(path: Path, section: str, name: str) -> str:
+    """The text of a Python file."""
+    file = path.parent / name
     if not file.is_file():
         raise SiteError(
-            f"{study.path}: [sampler] names {module!r}, and there is no {file.name} beside it. Put "
-            "it there: its text becomes a part of what all sites sign."
+            f"{path}: [{section}] names {file.stem!r}, and there is no {name} beside it. Put it "
+            "there: its text becomes a part of what all sites sign."
         )
-    text = file.read_text(encoding="utf-8")
+    text = file.read_bytes().decode("utf-8")  # with its own line ends, as its hash has them
     if len(text) > LARGEST_CODE:
         raise SiteError(f"{file} is longer than {LARGEST_CODE:,} characters; make it shorter.")
-    return {file.name: text}
+    return text
 
 
 def code_hashes(code: dict[str, str]) -> dict[str, str]:

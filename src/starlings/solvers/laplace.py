@@ -62,6 +62,10 @@ class Marginal:
         """The gradient of g, (shared,)."""
         return self.derivatives(x)[1]
 
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """The matrix of second derivatives of g, (shared, shared)."""
+        return self.derivatives(x)[2]
+
     def derivatives(self, x: jax.Array) -> Derivatives:
         """g, its gradient and its Hessian at x, after one search for the minimum (1)."""
         near = conditional(self.agent, x, jnp.zeros(self.agent.num_local, x.dtype))

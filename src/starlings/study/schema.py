@@ -20,6 +20,7 @@ from starlings.network import Network
 from starlings.samplers import Sampler
 from starlings.samplers.names import find_sampler, is_tunable
 from starlings.sampling import sample
+from starlings.study.code_model import CodeSection, code_section
 from starlings.study.sections import Key, Pairs, Section, Table, keys_of, read_sections
 
 _REGRESSIONS = ("linear", "logistic", "poisson", "student_t")
@@ -123,6 +124,9 @@ class DataSection:
     file: str | None = None
     site: str | None = None
     folder: str | None = None
+    database: str | None = None
+    table: str | None = None
+    query: str | None = None
     options: Table = field(default_factory=dict)
 
 
@@ -161,7 +165,7 @@ OPTIONAL = ("sampler", "run")
 class Sections(NamedTuple):
     """All sections of a study, with known keys and values of the right type."""
 
-    model: ModelSection | FormulaSection
+    model: ModelSection | FormulaSection | CodeSection
     data: DataSection
     network: NetworkSection
     sampler: SamplerSection
@@ -215,13 +219,20 @@ def is_to_be_tuned(sampler: type[Sampler], settings: Table) -> bool:
     return not settings and is_tunable(sampler)
 
 
-def _model(section: Section) -> ModelSection | FormulaSection:
-    """The section [model], of one of its two sorts."""
-    if "formula" not in section.table:
-        keys = keys_of(section.choice("kind", MODELS), besides=FROM_THE_STUDY)
-        model = section.read(ModelSection, keys)
-        _check_model(section, model)
-        return model
+def _model(section: Section) -> ModelSection | FormulaSection | CodeSection:
+    """The section [model], of one of its sorts."""
+    if "build" in section.table:
+        return code_section(section)
+    if "formula" in section.table:
+        return _formula(section)
+    keys = keys_of(section.choice("kind", MODELS), besides=FROM_THE_STUDY)
+    model = section.read(ModelSection, keys)
+    _check_model(section, model)
+    return model
+
+
+def _formula(section: Section) -> FormulaSection:
+    """The section [model] with a formula."""
     if "kind" in section.table:
         raise section.error('has `kind` and `formula`; with a formula write family = "logistic".')
     family = section.table.get("family", FormulaSection.family)
@@ -284,10 +295,15 @@ def _check_method(section: Section, found: Sections) -> None:
 
 
 def _check_data(section: Section, data: DataSection) -> None:
-    if (data.file is None) == (data.folder is None):
-        raise section.error("needs either `file` or `folder`, and not both.")
-    if (data.file is None) != (data.site is None):
+    places = [name for name in ("file", "folder", "database") if getattr(data, name) is not None]
+    if len(places) != 1:
+        raise section.error("needs either `file` or `folder` or `database`, and only one of them.")
+    if data.site is None and places != ["folder"]:
         raise section.error(
-            "needs `site` with a `file`, and not with a `folder`: the column that names the site "
-            "of each row."
+            f"needs `site` with a `{places[0]}`: the column that names the site of each row."
+        )
+    asked = [name for name in ("table", "query") if getattr(data, name) is not None]
+    if len(asked) != (places == ["database"]):
+        raise section.error(
+            "needs either `table` or `query` with a `database`, and neither with anything else."
         )

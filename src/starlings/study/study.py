@@ -32,13 +32,24 @@ Every section, its keys, their types and their defaults. A key without a default
                     often written as a section [model.priors].
     ...             the settings of the family.
 
-[data]          Where the rows are: either `file` and `site`, or `folder`. A trial of several
+[model]         Or a model of your own, in a Python file; see `starlings.study.code_model`.
+    build           text. "mymodel.py:build", a file beside the study and a function in it.
+    columns         list of text. The columns that the function needs.
+    sha256          text. The SHA-256 that the file must have, or it does not run.
+    ...             keywords of the function.
+
+[data]          Where the rows are: `file`, `folder` or `database`, and `site`. A trial of several
                 organisations (see `starlings.sites.trial`) has no such section: there every site
                 adds its own rows.
     file            text. A .csv or .parquet file.
-    site            text. The column of that file which names the site of each row. Labels are text,
-                    without white space around them: 01 and 1 are two sites.
-    folder          text. A folder with one .csv or .parquet file for each site, named after it.
+    folder          text. A folder with one .csv or .parquet file for each site, named after it, and
+                    then no `site`. With `site`, a folder of .parquet files that are one table; a
+                    folder in it may be called hospital=Ashby, and is then a column too.
+    database        text. A DuckDB database, which is opened for reading only.
+    table           text. A table of the database, ...
+    query           text. ... or a query in SQL.
+    site            text. The column which names the site of each row. Labels are text, without
+                    white space around them: 01 and 1 are two sites.
 
 [network]       Which sites exchange messages: either `graph` or `edges`.
     graph           text. "ring", "path", "star", "complete", "grid", "small_world" or "no_edges",
@@ -71,7 +82,8 @@ Every section, its keys, their types and their defaults. A key without a default
     chains          whole number. Independent chains; by default the method chooses, or 4.
     burn_in         whole number of rounds, default 500 for each round that the sampler needs to
                     move once. Dropped before the first draw.
-    thin            whole number of rounds, default 1, or as tuned. From one draw to the next.
+    thin            whole number of rounds, default 1, or as tuned. From one draw to the next. Best
+                    a multiple of the rounds that the sampler needs to move once.
     seed            whole number, default 0. The same seed gives the same draws.
     output          text, default STUDY.nc in the current folder. The netCDF file to write.
     ...             further keywords of `starlings.sample`: precision, exactness, check,
@@ -83,7 +95,7 @@ Paths are relative to the folder of the TOML file.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -98,7 +110,9 @@ from starlings.problem.hub import with_hub
 from starlings.problem.penalties import PENALTIES, Penalty
 from starlings.problem.supports import SUPPORTS
 from starlings.samplers import Decay, Sampler
+from starlings.study.code_model import CodeModel, CodeSection
 from starlings.study.draft import Draft
+from starlings.study.grouped import Database, ParquetFolder
 from starlings.study.named_columns import NamedColumns
 from starlings.study.schema import (
     GRAPHS,
@@ -115,6 +129,7 @@ from starlings.study.schema import (
 )
 from starlings.study.sections import Pairs, Section, Table, keys_of
 from starlings.study.sources import Moments, SiteFile, SiteFolder, Source
+from starlings.study.tables import ColumnError
 
 
 @dataclass(frozen=True)
@@ -128,13 +143,15 @@ class Study:
     """
 
     path: Path
-    model: ModelSection | FormulaSection
+    model: ModelSection | FormulaSection | CodeSection
     data: DataSection
     network: NetworkSection
     sampler: SamplerSection
     run: RunSection
     own_source: Source | None = None
     """The rows of one site, for a study whose file has no section [data]."""
+    approved: Mapping[str, str] | None = None
+    """By name of a Python file: the SHA-256 without which it does not run. None if nobody says."""
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
@@ -146,8 +163,14 @@ class Study:
         """The file or folder with the rows."""
         if self.own_source is not None:
             return self.own_source
+        site, folder = self.data.site, self.path.parent
+        if self.data.database is not None and site is not None:
+            database = folder / self.data.database
+            return Database(database, site, self.data.table, self.data.query)
+        if self.data.folder is not None and site is not None:
+            return ParquetFolder(folder / self.data.folder, site)
         if self.data.folder is not None:
-            return SiteFolder(self.path.parent / self.data.folder)
+            return SiteFolder(folder / self.data.folder)
         if self.data.file is None or self.data.site is None:
             raise ValueError(
                 f"{self.path} has no section [data]: every site names its own rows. Give them "
@@ -157,8 +180,9 @@ class Study:
 
     def inputs(self) -> list[Path]:
         """All files that the study is read from, which no output may replace."""
-        data = self.source.path
-        return [self.path, *(data.iterdir() if data.is_dir() else [data])]
+        data, model = self.source.path, self.model
+        code = [self.path.parent / model.file] if isinstance(model, CodeSection) else []
+        return [self.path, *code, *(data.rglob("*") if data.is_dir() else [data])]
 
     def make_problem(
         self, sites: Sequence[str] | None = None, share: Callable[[Moments], Moments] = dict
@@ -172,9 +196,11 @@ class Study:
         """
         if isinstance(self.model, FormulaSection):
             problem = self.draft(sites).agreed(Sums())
-            return self._coordinated(problem, has_all_rows=sites is None)
-        named = NamedColumns(self.path, self.model, self.source)
-        problem = named.problem(sites, share, self._sections())
+        elif isinstance(self.model, CodeSection):
+            problem = self._coded(self.model, sites)
+        else:
+            named = NamedColumns(self.path, self.model, self.source)
+            problem = named.problem(sites, share, self._sections())
         return self._coordinated(problem, has_all_rows=sites is None)
 
     @property
@@ -191,6 +217,15 @@ class Study:
         """The problem of a process, whose sites agree with all others over a network."""
         problem = self._coordinated(draft.problem(network), has_all_rows=False)
         return problem.part_of(network.names)
+
+    def _coded(self, model: CodeSection, sites: Sequence[str] | None) -> Problem:
+        """The problem that a Python file makes of the rows."""
+        code = CodeModel.read(model, self.path.parent, self.approved)
+        try:
+            tables = self.source.tables(model.columns, sites)
+        except ColumnError as error:
+            raise ColumnError(f"{self.path}: {error}") from None
+        return code.problem(tables).with_description(**self._sections())
 
     def _sections(self) -> dict[str, Any]:
         """What results record of the study."""

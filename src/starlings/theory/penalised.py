@@ -23,7 +23,7 @@ def precision_of(penalty: Penalty | None) -> float:
     )
 
 
-def envelope_curvature(penalty: Penalty, smoothing: float) -> tuple[float, str | None]:
+def envelope_curvature(penalty: Penalty | None, smoothing: float) -> tuple[float, str | None]:
     """q, the largest curvature of an envelope; and if it is not the only one, why no law is known.
 
     Args:

@@ -34,6 +34,7 @@ from starlings.network import Network
 from starlings.network.gossip import Gossip
 from starlings.problem import Problem
 from starlings.problem.absent import LEAVE, check_how
+from starlings.problem.local import refuse_local
 from starlings.tuning.shares import even_shares
 from starlings.tuning.tuner import Coordinates, coordinates_at_mode
 
@@ -65,6 +66,8 @@ def without(
     stand-in [4.] ['a', 'b']
     """
     check_how(how)
+    if how != LEAVE:
+        refuse_local(problem, "a stand-in for absent agents")
     network = network.matched_to(problem.sites)
     fewer = problem.without(absent)
     assert fewer.absent is not None

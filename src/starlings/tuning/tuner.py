@@ -128,8 +128,8 @@ def coordinates_at_mode(
 ) -> tuple[Coordinates, int]:
     """The coordinates of the Gaussian approximation at the mode, and the search's iterations.
 
-    Where parameters are local they are those of the shared ones, by Laplace's approximation at every
-    site: see `solvers.laplace`.
+    Where parameters are local they are those of the shared ones, with the local ones integrated out
+    by Laplace's approximation at every site: see `solvers.laplace`.
 
     Where a Gaussian stands in for absent sites they are known, and nothing is sent: the potentials
     there, without those sites, minus the totals with them, would be the absent sites' own numbers.

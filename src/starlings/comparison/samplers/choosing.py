@@ -3,11 +3,14 @@
 Best is what reaches the target in the fewest rounds, and among equals what remains nearest to the
 posterior. Where none reaches it, best is what is nearest after the last round. The worst agent
 counts.
+
+Candidates are laid out along a grid, so that neighbours do alike. Where each costs a simulation,
+every `STRIDE`-th is judged, and then those between the best of these and its neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +18,9 @@ import numpy as np
 
 from starlings.comparison.samplers.measures import WORST
 from starlings.samplers import Sampler
+
+STRIDE = 4
+"""Settings from one that is judged first to the next, where each costs a simulation."""
 
 
 class Judged(NamedTuple):
@@ -61,3 +67,15 @@ class Choice:
     def ranked(self) -> list[Judged]:
         """All that could be judged, the best one first."""
         return sorted((each for each in self.tried if not each.reason), key=lambda j: j.rank)
+
+
+def judged_near_the_best(
+    candidates: Sequence[Sampler], judge: Callable[[Sampler], Judged]
+) -> list[Judged]:
+    """Every `STRIDE`-th candidate, and those near the best of them, in their order."""
+    found = {i: judge(candidates[i]) for i in range(0, len(candidates), STRIDE)}
+    best = min(found, key=lambda i: (bool(found[i].reason), found[i].rank))
+    for i in range(max(0, best - STRIDE + 1), min(len(candidates), best + STRIDE)):
+        if i not in found:
+            found[i] = judge(candidates[i])
+    return [found[i] for i in sorted(found)]

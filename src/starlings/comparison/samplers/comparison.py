@@ -60,6 +60,16 @@ class Comparison:
             _write(target, frame.to_csv(index=False))
         return first
 
+    def joined(self, other: Comparison) -> Comparison:
+        """This one with the rows of another comparison on the same posterior after its own."""
+        pairs = {name: [getattr(self, name), getattr(other, name)] for name in TABLES}
+        full = {name: [each for each in pair if len(each)] for name, pair in pairs.items()}
+        tables = {
+            name: pd.concat(each, ignore_index=True) if each else pairs[name][0]
+            for name, each in full.items()
+        }
+        return Comparison(**tables, about=self.about)
+
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write everything to a JSON file, which `load_comparison` reads."""
         target = check_replaceable(path, overwrite)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from starlings.comparison.samplers.choosing import Choice, Judged
+from starlings.comparison.samplers.choosing import Choice, Judged, judged_near_the_best
 from starlings.comparison.samplers.exact import ExactRun, rounds_of_curve, whole_cycles
 from starlings.comparison.samplers.measures import (
     MEASURES,
@@ -120,16 +121,16 @@ class Judge:
     def _chosen(self, trial: Trial, known: bool) -> Choice:
         """The best candidate: by exact laws, by those of a Gaussian approximation, or by chains."""
         if known:
-            judged = (self._by_law(trial, s) for s in trial.candidates)
+            judged = [self._by_law(trial, s) for s in trial.candidates]
         elif len(trial.candidates) == 1:
-            judged = (Judged(s, EXPLODED, np.nan, np.inf, np.nan) for s in trial.candidates)
+            judged = [Judged(s, EXPLODED, np.nan, np.inf, np.nan) for s in trial.candidates]
         elif trial.place.network.faults is None and all(map(has_law, trial.candidates)):
             model = quadratic_model(trial.place.problem)
             near = GaussianMeasure.of(model)
-            judged = (self._by_near_law(trial, model, near, s) for s in trial.candidates)
+            judged = [self._by_near_law(trial, model, near, s) for s in trial.candidates]
         else:
-            judged = (self._by_chains(trial, s) for s in trial.candidates)
-        return Choice.among(list(judged))
+            judged = judged_near_the_best(trial.candidates, partial(self._by_chains, trial))
+        return Choice.among(judged)
 
     def _by_law(self, trial: Trial, sampler: Sampler) -> Judged:
         """One candidate by its exact law."""

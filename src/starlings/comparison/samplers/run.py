@@ -17,6 +17,7 @@ from starlings.comparison.samplers.settings import FAILURES, Grid, settings_of, 
 from starlings.errors import check_count, check_positive
 from starlings.network import Network
 from starlings.problem import Problem
+from starlings.problem.local import refuse_local
 from starlings.samplers.units import GRID
 from starlings.system.progress import progress_bar
 
@@ -44,8 +45,9 @@ def compare(
     Where the potentials are quadratic and the law of a sampler is known (`starlings.theory.law`),
     its distance is computed and not simulated. Elsewhere it is that of many chains. All agents
     start from N(0, I). A class of samplers is run as published, at the best of candidates on a grid
-    that is the same for all classes, and as tuned by its own rule, as far as it has these. A
-    sampler that cannot run is a row with the reason.
+    that is the same for all classes, and as tuned by its own rule, as far as it has these. Where
+    even a Gaussian has no law of a class, every fourth candidate is run, and then those near the
+    best. A sampler that cannot run is a row with the reason.
 
     A class that needs a hub, or all rows at one place, says so (`needs_hub`, `needs_one_place`) and
     runs there on the same posterior; the column `network` says where.
@@ -75,6 +77,7 @@ def compare(
     >>> found.table[["sampler", "setting", "network"]].values.tolist()[1]
     ['dsgld', 'best', 'as given']
     """
+    refuse_local(problem, "a comparison of samplers")
     check_positive(target=target)
     check_count(1, rounds=rounds, simulated_rounds=simulated_rounds)
     check_count(0, chains=0 if chains is None else chains)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from starlings.models.families.family import Family
 from starlings.models.priors.joint import INTERCEPT, RegressionPrior
+from starlings.models.random_effects import RandomEffects
 from starlings.problem import Problem
 from starlings.problem.columns import RowError
 from starlings.problem.parameters import Parameter
@@ -18,6 +19,7 @@ def regression_problem(
     family: Family,
     prior: RegressionPrior,
     *,
+    effects: RandomEffects | None = None,
     names: Mapping[str, str] | None = None,
 ) -> Problem:
     """The problem of a regression.
@@ -28,6 +30,7 @@ def regression_problem(
         labels: the names of the columns of x.
         family: of the outcomes, such as `family_of("poisson")`.
         prior: of all parameters, such as what `regression_prior` returns.
+        effects: coefficients that vary from site to site, for rows with a column `r`.
         names: what messages call the columns, if not by their names here.
 
     >>> from starlings.models.families import family_of
@@ -48,11 +51,14 @@ def regression_problem(
         _check(site, rows, family, names)
     parameters = {"beta": Parameter((len(labels),), labels=tuple(labels)), **family.parameters()}
     is_quadratic = family.name == "gaussian" and prior.is_quadratic
-    problem = Problem(family, prior, parameters, shards, is_quadratic)
+    if effects is None:
+        problem = Problem(family, prior, parameters, shards, is_quadratic)
+    else:
+        problem = effects.problem(family, prior, parameters, shards)
     about = {
         "family": family.name,
         "family_settings": family.settings,
-        "priors": prior.texts,
+        "priors": {**prior.texts, **({} if effects is None else effects.texts)},
         "priors_of_average_row": list(prior.of_average_row),
     }
     return problem.with_description(kind="regression", regression=about)

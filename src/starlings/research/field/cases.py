@@ -49,6 +49,8 @@ class Case:
     make: Callable[[], tuple[Problem, Network]]
     simulated_rounds: int = 1_000
     """Rounds of chains, where no law is known."""
+    posterior: str | None = None
+    """A name that cases with the same rows and model have in common; None if no other has them."""
 
 
 def linear(graph: Callable[[int], Network], agents: int) -> tuple[Problem, Network]:
@@ -87,6 +89,7 @@ CASES = [
             f"linear-{name}",
             f"Linear regression, {_SHAPES[name.split('-')[0]]} of {agents} agents",
             partial(linear, graph, agents),
+            posterior=f"linear-{agents}",
         )
         for name, (graph, agents) in _GRAPHS.items()
     ),

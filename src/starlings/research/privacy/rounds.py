@@ -47,6 +47,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from starlings.network import Network
+from starlings.problem.penalties import envelope_pull
 from starlings.random.addresses import Round, chain_keys
 from starlings.samplers import (
     CADMM,
@@ -263,10 +264,9 @@ def _of_depsgld(sampler: DEPSGLD, heard: Heard, known: Known, noise: Any) -> Slo
     """Eq. (2), less the pull of the penalty."""
     plain = _of_sgld(sampler, heard, noise)
     with jax.enable_x64(True):
-        removed = partial(sampler.penalty.removed, step=sampler.smoothing)
-        moved = np.asarray(jax.vmap(removed)(jnp.asarray(plain.points)))
-    pull = moved / (known.num_agents * sampler.smoothing)
-    return plain._replace(gradients=plain.gradients - pull)
+        one = partial(envelope_pull, sampler.penalty, smoothing=sampler.smoothing)
+        pull = np.asarray(jax.vmap(one)(jnp.asarray(plain.points)))
+    return plain._replace(gradients=plain.gradients - pull / known.num_agents)
 
 
 def _of_gextra(sampler: GEXTRA, heard: Heard, noise: Any) -> Slopes:
