@@ -12,6 +12,7 @@ import pytest
 import starlings as st
 from starlings.comparison.censoring import Watching
 from starlings.models.families import family_of
+from starlings.results.disclosed import ALONE
 from tests.answers.made import SITES, made
 
 ROWS = 300
@@ -127,5 +128,10 @@ def test_each_site_alone_has_the_posterior_of_its_rows_and_the_whole_prior(tmp_p
     kept = st.load(result.with_tables(alone=table).save(tmp_path / "draws.nc"))
     pd.testing.assert_frame_equal(kept.table("alone"), table)
     assert kept.table("calibration") is None
+    result.set_attribute("disclosed", {"derivatives": 7})
+    told = result.with_tables(alone=table[table["site"] != "west"]).disclosed()
+    numbers = told[told["kind"] == ALONE]["numbers"]
+    assert numbers.to_dict() == {"north": 14, "south": 14}  # seven of each of two entries
+    assert set(result.disclosed()["kind"]) == {"derivatives"}
     with pytest.raises(ValueError, match=r"got 'alon'\. Did you mean 'alone'"):
         result.with_tables(alon=table)

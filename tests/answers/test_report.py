@@ -7,13 +7,14 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import starlings as st
 from starlings.cli import app
 from starlings.results.report.axes import Axis
-from starlings.results.report.estimates import label_in_words
+from starlings.results.report.labels import label_in_words
 from starlings.results.report.page import report_page
 from tests.answers.reports import HOSTILE, LONG, result_of, with_sites
 
@@ -183,3 +184,39 @@ def test_ticks_are_round_numbers_in_their_places(span, is_log):
     for place, label in ticks:
         value = float(label.replace(",", ""))
         assert place == pytest.approx(axis.place(math.log(value) if is_log else value), abs=1e-6)
+
+
+STUDY = """
+[model]
+kind = "linear_regression"
+outcome = "y"
+covariates = ["x"]
+standardise = true
+[data]
+file = "rows.csv"
+site = "town"
+[network]
+graph = "path"
+"""
+
+
+@pytest.mark.slow
+def test_a_study_writes_its_report_with_each_site_alone(tmp_path, monkeypatch):
+    random = np.random.default_rng(1)
+    rows = pd.DataFrame({"x": random.normal(100, 20, 120), "town": np.repeat(["a", "b"], 60)})
+    rows["y"] = 3 + 0.1 * rows["x"] + random.normal(size=120)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["sample", "study.toml", "-q", "--report", "page.html"])
+    assert done.exit_code == 0, done.output
+    saved = st.load("study.nc")
+    alone = saved.table("alone").set_index(["site", "entry"])["mean"]
+    assert alone[("a", "beta[x]")] == pytest.approx(0.1, abs=0.03), "in the original units"
+    check = saved.table("predictive_check")
+    assert check["tail_probability"].min() > 0.002, "with the columns as the sites have them"
+    text = " ".join(Checker((tmp_path / "page.html").read_text("utf-8")).words.split())
+    assert "How does y depend on x ?" in text
+    assert "a alone" in text
+    assert "Nothing stands out." in text
+    assert report_page(saved) == (tmp_path / "page.html").read_text("utf-8")

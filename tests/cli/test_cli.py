@@ -414,12 +414,13 @@ def test_version():
     assert starlings("--version").stdout == f"starlings {st.__version__}\n"
 
 
-COMMANDS = ["sample", "show", "samplers", "theory", "calibrate", "compare", "compare_models"]
+COMMANDS = ["sample", "show", "samplers", "report", "theory"]
+COMMANDS += ["calibrate", "compare", "compare_models"]
 COMMANDS += ["provision", "check", "approve", "audit", "join", "relay", "rehearse"]
 COMMANDS += ["status", "dashboard"]
 COMMANDS += ["demo", "accuracy", "paper", "field"]
-WITHOUT_PROGRESS = ("samplers", "theory", "compare_models", "provision", "check", "approve")
-WITHOUT_PROGRESS += ("audit", "relay", "status", "dashboard")
+WITHOUT_PROGRESS = ("samplers", "report", "theory", "compare_models", "provision")
+WITHOUT_PROGRESS += ("check", "approve", "audit", "relay", "status", "dashboard")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -15,6 +15,8 @@ def write_pages(
 ) -> Result:
     """Write a page about a result, whose file gets what the sites say of themselves.
 
+    Where messages are masked sites say nothing: the result is not to have more than totals.
+
     Args:
         plan: the study.
         result: its draws, which are in the file `target`.
@@ -23,6 +25,9 @@ def write_pages(
         overwrite: whether it may be replaced.
         quiet: whether to report no progress.
     """
+    if result.attrs.get("privacy") == "totals":
+        result.report(page, overwrite=overwrite)
+        return result
     from starlings.comparison.predictive_check import predictive_check
     from starlings.sampling.alone import alone
     from starlings.system.progress import spinner

@@ -104,7 +104,7 @@ def sample(
         typer.Option(
             metavar="FILE.html",
             help="Write a page about the result, too, with what each site would find alone and "
-            "with predictive checks, for which some more time is needed.",
+            "with predictive checks (neither if messages are masked), which takes more time.",
         ),
     ] = None,
     checkpoint_every: Annotated[
@@ -129,6 +129,7 @@ def sample(
     from starlings.results.outputs import RunFiles
     from starlings.study.run import run_locally, run_on
     from starlings.study.study import Study
+    from starlings.system.files import check_replaceable
 
     check_choice(("vectorised", "mpi"), runtime=runtime)
     cluster = None
@@ -141,6 +142,8 @@ def sample(
         target = output if output is not None else plan.output_path()
         if cluster is None or cluster.is_first:
             RunFiles(target, overwrite, resume=resume).check(plan.inputs())
+            if report is not None:
+                check_replaceable(report, overwrite, plan.inputs())
         lengths = {"draws": draws, "chains": chains, "burn_in": burn_in, "thin": thin, "seed": seed}
         how = {"method": method, "exactness": exactness, "privacy": privacy}
         settings = plan.run_settings(**lengths, **how, checkpoint_every=checkpoint_every)

@@ -22,10 +22,24 @@ def with_tables_told(
     """
     if "disclosed" not in attrs:
         return {}
-    kinds, senders = (json.loads(attrs.get(k, "{}")) for k in ("disclosed", "disclosed_by"))
+    told = _Told(*(json.loads(attrs.get(name, "{}")) for name in ("disclosed", "disclosed_by")))
     for name, table in tables.items():
-        kind = ALONE if name == "alone" else STATISTICS
+        if name == "alone":
+            told.note(ALONE, table)
+        else:
+            told.note(STATISTICS, table)
+    return {"disclosed": json.dumps(told.kinds), "disclosed_by": json.dumps(told.senders)}
+
+
+class _Told:
+    """The kinds of numbers that left the sites, and the sites that sent them."""
+
+    def __init__(self, kinds: dict[str, int], senders: dict[str, list[str]]) -> None:
+        self.kinds, self.senders = kinds, senders
+
+    def note(self, kind: str, table: pd.DataFrame) -> None:
+        """Add the numbers of a table: the most that any site has in it."""
         numbers = table["site"].value_counts() * len(table.select_dtypes("number").columns)
-        kinds[kind] = kinds.get(kind, 0) + int(numbers.max() if len(numbers) else 0)
-        senders[kind] = sorted({*senders.get(kind, []), *map(str, numbers.index)})
-    return {"disclosed": json.dumps(kinds), "disclosed_by": json.dumps(senders)}
+        most = int(numbers.max()) if len(numbers) else 0
+        self.kinds[kind] = self.kinds.get(kind, 0) + most
+        self.senders[kind] = sorted({*self.senders.get(kind, []), *map(str, numbers.index)})

@@ -11,7 +11,13 @@ from markupsafe import Markup
 from starlings.results.answers.site_effects import EFFECT, SD
 from starlings.results.report import svg
 from starlings.results.report.axes import Axis
-from starlings.results.report.estimates import QUANTILES, Line, label_in_words, numbers_in_words
+from starlings.results.report.estimates import (
+    INTERCEPTS,
+    QUANTILES,
+    Line,
+    numbers_in_words,
+)
+from starlings.results.report.labels import label_in_words
 from starlings.results.report.question import Question
 
 
@@ -58,5 +64,5 @@ def _difference(
         lines.append(Line(site, picture, said[0], f"{said[1]} to {said[2]}"))
     low, middle, high = map(float, np.quantile(sds, list(QUANTILES.values())))
     texts = numbers_in_words([middle, low, high], float(sds.std()), False)
-    name = label_in_words(label, question.levels)
+    name = "overall level" if label in INTERCEPTS else label_in_words(label, question.levels)
     return Difference(name, svg.axis_lane(axis), f"{texts[0]} ({texts[1]} to {texts[2]})", lines)

@@ -7,7 +7,6 @@ the picture is then logarithmic, so that 2 and 1/2 are as far from 1.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +21,7 @@ from starlings.results.answers.model import COEFFICIENTS
 from starlings.results.parameter_table import pooled_table
 from starlings.results.report import svg
 from starlings.results.report.axes import Axis
+from starlings.results.report.labels import CURVE, TIMES, label_in_words, own_label
 from starlings.results.report.question import RATIO_OF, Question
 from starlings.results.text_table import with_meaningful_digits
 
@@ -37,12 +37,7 @@ LARGEST_RATIO = 40.0
 """Length of a common axis over the shortest interval, above which each has a scale of its own."""
 MANY, FEW = 10_000.0, 0.001
 """Ratios beyond these are not written as numbers."""
-CURVE = re.compile(r"^(?:bs|cr|cs|poly)\((?P<column>[^,()]+).*\)\[\d+\]$")
-"""The label of a coefficient of a spline, such as bs(stay, df=4)[1]."""
-TIMES = " × "
 INTERCEPTS = ("Intercept", "intercept")
-LEVEL = re.compile(r"^(?:C\((?P<called>[^,()]+)\)|(?P<column>[^\[\]]+))\[(?:T\.)?(?P<level>.*)\]$")
-"""The label of a coefficient of a level, such as C(ward)[T.B]."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,7 @@ def _share_above_zero(posterior: xr.Dataset) -> np.ndarray:
 
 def _without_curves(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The entries that mean something one by one, and the columns that the others are of."""
-    found = {name: CURVE.match(_label(str(name))) for name in table.index}
+    found = {name: CURVE.match(own_label(str(name))) for name in table.index}
     columns = [match["column"].strip() for match in found.values() if match]
     kept = table[[found[name] is None for name in table.index]]
     return (kept, list(dict.fromkeys(columns))) if len(kept) else (table, [])
@@ -230,7 +225,7 @@ class _Plot:
     def _title(self, name: str) -> str:
         if not self.question.is_regression:
             return name
-        return label_in_words(_label(name), self.question.levels)
+        return label_in_words(own_label(name), self.question.levels)
 
     def _direction(self, positive: float) -> str:
         """Which way it goes, with its probability."""
@@ -243,11 +238,6 @@ class _Plot:
         number = "over 99.9" if certain > 0.999 else f"{100 * certain:.3g}"
         text = f"{words} {what}".strip() + f" (probability {number}\u00a0%)"
         return text if certain >= 0.975 else f"unclear: {text}"
-
-
-def _label(name: str) -> str:
-    """The label of an entry of beta."""
-    return name.removeprefix(f"{COEFFICIENTS}[").removesuffix("]")
 
 
 def numbers_in_words(values: list[float], spread: float, is_ratio: bool) -> list[str]:
@@ -282,28 +272,3 @@ def _word(is_up: bool) -> str:
 
 def _range(values: np.ndarray) -> list[float]:
     return [float(np.nanmin(values)), float(np.nanmax(values))]
-
-
-def label_in_words(label: str, levels: Mapping[str, Any]) -> str:
-    """A label of a formula as people say it.
-
-    >>> label_in_words("C(ward)[T.B]", {"ward": ["A", "B"]})
-    'ward: B rather than A'
-    >>> label_in_words("age:C(ward)[T.B]", {"ward": ["A", "B"]})
-    'age × ward B'
-    """
-    column, level = _part(label, levels)
-    if level is not None:
-        return f"{column}: {level} rather than {levels[column][0]}"
-    parts = [_part(part, levels) for part in label.split(":")]
-    return TIMES.join(column if level is None else f"{column} {level}" for column, level in parts)
-
-
-def _part(part: str, levels: Mapping[str, Any]) -> tuple[str, str | None]:
-    """The column and, of a category, the level that a part of a label is of."""
-    found = LEVEL.match(part)
-    if found is None:
-        return part, None
-    column = str(found["called"] or found["column"])
-    is_level = found["level"] in levels.get(column, ())
-    return (column, found["level"]) if is_level else (part, None)
