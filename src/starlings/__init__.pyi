@@ -51,9 +51,9 @@ from starlings.errors import TuningError as TuningError
 from starlings.errors import UnfinishedNeighbourWarning as UnfinishedNeighbourWarning
 from starlings.errors import UnreadableFileError as UnreadableFileError
 from starlings.formulas import Encoding as Encoding
-from starlings.models.formula_regression import regression as regression
 from starlings.methods.consensus_estimates import ConsensusSequence as ConsensusSequence
 from starlings.methods.consensus_sequence import consensus_sequence as consensus_sequence
+from starlings.models.formula_regression import regression as regression
 from starlings.network import Inbox as Inbox
 from starlings.network import Network as Network
 from starlings.network.communicator import Communicator as Communicator

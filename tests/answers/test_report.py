@@ -137,6 +137,7 @@ def test_sites_whose_coefficients_differ_are_shown():
     posterior = posterior.assign(sd_site=(dims, np.abs(noise) + 0.5))
     tree["posterior"] = posterior.assign_coords(column=["age"])
     _, found = read(st.Result(tree))
+    assert "What may differ from site to site: age ." in " ".join(found.words.split())
     text = " ".join(found.words.split("How the sites differ")[2].split())
     for site, values in zip(("north", "south"), effect[1].transpose(2, 0, 1, 3), strict=True):
         shown = re.search(rf"{site} ([\d.]+) ([\d.]+) to ([\d.]+)", text).groups()
