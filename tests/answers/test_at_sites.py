@@ -12,7 +12,7 @@ import pytest
 import starlings as st
 from starlings.comparison.censoring import Watching
 from starlings.models.families import family_of
-from starlings.results.disclosed import ALONE
+from starlings.results.kinds import ALONE
 from tests.answers.made import SITES, made
 
 ROWS = 300

@@ -22,15 +22,8 @@ from starlings.research.privacy.on_rounds import ROUNDS, of_result
 from starlings.research.privacy.runs import EVERY_ROUND
 from starlings.research.privacy.table import WITHIN_GUARD_RAILS
 from starlings.results import disclosed as account
-from starlings.results.disclosed import (
-    CHECKSUMS,
-    KINDS,
-    MESSAGES,
-    RESIDUALS,
-    RESULT,
-    ROWS,
-    disclosed_in_words,
-)
+from starlings.results.disclosed import disclosed_in_words
+from starlings.results.kinds import CHECKSUMS, KINDS, MESSAGES, RESIDUALS, RESULT, ROWS
 from starlings.sampling.private import MOMENTS
 from tests.quick import quick_cases
 
@@ -115,8 +108,8 @@ def sent_kinds() -> dict[str, str]:
     for path in SOURCES.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            name = getattr(call.func, "attr", None)
-            place = {"note": 0, "sum": 1, "max": 1, "largest": 1}.get(name)
+            name = getattr(call.func, "attr", getattr(call.func, "id", None))
+            place = {"note": 0, "sum": 1, "max": 1, "largest": 1, "Parts": 0}.get(name)
             if place is not None and len(call.args) > place:
                 what, module = call.args[place], path.relative_to(SOURCES.parent)
                 if (kind := kind_of(what, ".".join(module.with_suffix("").parts))) is not None:

@@ -18,7 +18,7 @@ from starlings.network.gossip import MESSAGES, Gossip
 from starlings.network.opening import LIMIT
 from starlings.privacy.masks import Masks
 from starlings.privacy.secrecy import Secrecy
-from starlings.results.disclosed import CHECKSUMS, RESIDUALS, RESULT, ROWS
+from starlings.results.kinds import CHECKSUMS, RESIDUALS, RESULT, ROWS
 from starlings.runtime.maskable import is_maskable
 from tests.quick import quick_cases
 

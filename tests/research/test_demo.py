@@ -18,7 +18,7 @@ import starlings as st
 from starlings.network.gossip import MESSAGES
 from starlings.research.demo import data, report, run, ways
 from starlings.research.packaged_data import check_installed
-from starlings.results.disclosed import RESULT
+from starlings.results.kinds import RESULT
 
 pytestmark = pytest.mark.skipif(
     any(

@@ -7,7 +7,8 @@ import pytest
 
 import starlings as st
 from starlings.network.communicator import LocalCommunicator
-from starlings.results.disclosed import MESSAGES, disclosed_in_words
+from starlings.results.disclosed import disclosed_in_words
+from starlings.results.kinds import MESSAGES
 from starlings.runtime import chunks
 from tests.problems import irregular_graph, unequal_linear_problem
 

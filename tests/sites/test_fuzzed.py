@@ -106,7 +106,8 @@ def faults_of(text: str) -> list[str]:
 def test_nothing_is_pickled_or_evaluated_in_the_whole_package():
     assert len(SOURCES) > 300
     found = {str(file.relative_to(PACKAGE)): faults_of(file.read_text("utf-8")) for file in SOURCES}
-    assert {name: faults for name, faults in found.items() if faults} == {}
+    approved = {"study/code_model.py": ["exec"]}  # a Python file as a model, by its hash
+    assert {name: faults for name, faults in found.items() if faults} == approved
 
 
 @pytest.mark.parametrize(

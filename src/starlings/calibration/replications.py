@@ -187,7 +187,8 @@ class Replicate:
         rng = np.random.default_rng([self.seed, index])
         try:
             truth, problem = self.simulate(rng)
-            refuse_local(problem, "calibration, whose true values all agents have in common,")
+            if isinstance(problem, Problem):  # data of a sampler of the user's own need not be
+                refuse_local(problem, "calibration, whose true values all agents have in common,")
             posterior = self.sample(problem, self.network, self.draws, int(rng.integers(2**32)))
         except (DivergenceError, TuningError, CandidateError, SubposteriorError) as error:
             raise DivergenceError(f"replication {index} of the calibration: {error}") from error

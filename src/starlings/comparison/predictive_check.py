@@ -80,7 +80,7 @@ class PredictiveCheck:
         return repr(self.table)
 
     def figure(self) -> Figure:
-        """Draw it: a row for each statistic and site, needs `pip install 'starlings[plots]'`."""
+        """Draw it: a row for each statistic and site, needs the extra `plots`."""
         from starlings.comparison.predictive_figure import draw
 
         return draw(self.table)

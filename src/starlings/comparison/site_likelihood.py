@@ -22,7 +22,7 @@ from starlings.problem import Problem
 from starlings.problem.likelihood import Likelihood
 from starlings.problem.parameters import Parameter
 from starlings.problem.shards import Rows, count_rows, padded_length
-from starlings.results.disclosed import RESULT
+from starlings.results.kinds import RESULT
 from starlings.results.result import Result, as_arviz
 
 MAX_DRAWS = 4000

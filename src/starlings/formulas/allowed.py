@@ -165,11 +165,14 @@ def is_number(node: ast.AST) -> bool:
 
 def constant(node: ast.expr) -> Any:
     """A setting: a number, a text, true or false, or a list of these."""
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise FormulaError(
-            f"`formula` has the setting {ast.unparse(node)!r}, which must be a number, a text or a "
-            "list of such."
-        ) from None
-    return list(value) if isinstance(value, tuple) else value
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str()):
+            return node.value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as size)):
+            return -size
+        case ast.List(elts=entries) | ast.Tuple(elts=entries):
+            return [constant(entry) for entry in entries]
+    raise FormulaError(
+        f"`formula` has the setting {ast.unparse(node)!r}, which must be a number, a text or a "
+        "list of such."
+    )

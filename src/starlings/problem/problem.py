@@ -388,7 +388,10 @@ class Problem(ProblemValues):
         return self._replace(frame=whole, known_quadratic=known)
 
     def __repr__(self) -> str:
-        return f"Problem(sites={self.num_agents}, rows={self.num_rows.sum()}, dim={self.dim})"
+        local = f", of which {self.num_local} local" if self.num_local else ""
+        return (
+            f"Problem(sites={self.num_agents}, rows={self.num_rows.sum()}, dim={self.dim}{local})"
+        )
 
     def _repr_html_(self) -> str:
         return problem_html(self)

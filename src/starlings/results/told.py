@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from starlings.results.disclosed import ALONE, STATISTICS
+from starlings.results.kinds import ALONE, STATISTICS
 
 
 def with_tables_told(

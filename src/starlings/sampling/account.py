@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlings.network.ledger import Ledger
-from starlings.results.disclosed import CHECKSUMS, LOCAL_RESULT, RESIDUALS, RESULT, ROWS, UNDEFINED
 from starlings.results.gather import Run
+from starlings.results.kinds import CHECKSUMS, LOCAL_RESULT, RESIDUALS, RESULT, ROWS, UNDEFINED
 
 
 def total(run: Run, *parts: Any) -> Ledger:
