@@ -108,8 +108,9 @@ def sent_kinds() -> dict[str, str]:
     for path in SOURCES.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            name = getattr(call.func, "attr", getattr(call.func, "id", None))
-            place = {"note": 0, "sum": 1, "max": 1, "largest": 1, "Parts": 0}.get(name)
+            is_part = getattr(call.func, "id", None) == "Parts"  # of the agreement on a formula
+            name = "note" if is_part else getattr(call.func, "attr", None)
+            place = {"note": 0, "sum": 1, "max": 1, "largest": 1}.get(name)
             if place is not None and len(call.args) > place:
                 what, module = call.args[place], path.relative_to(SOURCES.parent)
                 if (kind := kind_of(what, ".".join(module.with_suffix("").parts))) is not None:
