@@ -158,7 +158,7 @@ class TestRunsOfField(OnUnequalSites):
     rules = RULES_OF_RUNS
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 class TestUnusual(OnUnequalSites):
     samplers = UNUSUAL
     rules = QUICK_RULES
@@ -197,7 +197,13 @@ class TestExample(SamplerContract):
 
 @pytest.mark.slow
 class TestTypicalAtLength(SamplerContract):
-    samplers = TYPICAL
+    samplers = tuple(variant for variant in TYPICAL if variant not in OF_FIELD)
+    rules = LONG_RULES
+
+
+@pytest.mark.thorough
+class TestFieldAtLength(SamplerContract):
+    samplers = OF_FIELD
     rules = LONG_RULES
 
 

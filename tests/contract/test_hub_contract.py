@@ -100,7 +100,7 @@ class TestDeafToOthers(SamplerContract):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 class TestFurtherSettings(SamplerContract):
     samplers = FURTHER
     rules = (*QUICK_RULES, keys.no_key_is_used_twice)
