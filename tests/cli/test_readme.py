@@ -34,9 +34,18 @@ def test_the_short_example_matches_the_pooled_posterior(capsys):
 
 
 @pytest.mark.slow
-def test_the_second_example_runs(capsys):
+def test_the_example_of_a_table_runs(tmp_path, monkeypatch, capsys):
+    (tmp_path / "examples").symlink_to(README.parent / "examples")
+    monkeypatch.chdir(tmp_path)
+    exec(BLOCKS[1], {})
+    assert "odds ratio" in capsys.readouterr().out
+    assert "readmitted" in Path("readmitted.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_example_of_a_model_runs(capsys):
     space: dict = {}
-    exec(BLOCKS[1], space)
+    exec(BLOCKS[2], space)
     assert "sigma" in capsys.readouterr().out
     assert dict(space["result"].posterior.sizes)["agent"] == 3
     assert (space["result"].posterior["sigma"] > 0).all()
