@@ -84,7 +84,7 @@ COLUMNS = {
     "dates": (lambda n: [datetime.date(2020, 1, 1)] * n, "150 dates or times"),
     "dates as text": (lambda n: ["2020-01-31"] * n, "150 dates or times"),
     "stamps": (lambda n: [pd.Timestamp("2020-01-31")] * n, "150 dates or times"),
-    "durations": (lambda n: [pd.Timedelta(days=1)] * n, "150 dates or times"),
+    "durations": (lambda n: [datetime.timedelta(days=1)] * n, "150 dates or times"),
     "lists": (lambda n: [[1]] * n, "neither numbers nor text"),
     "complex": (lambda n: np.arange(n) * 1j, "neither numbers nor text"),
     "infinite": (lambda n: [np.inf] * n, "column 'x' is infinite in row .* of site 'north'"),
