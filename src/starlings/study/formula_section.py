@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from starlings.formulas import Request
-from starlings.models.families import family_of, settings_of
+from starlings.models.families import family_of, settings_of_family
 from starlings.models.formula_families import asked_of_rows
 from starlings.models.formula_regression import formula_of
 from starlings.study.sections import Key, Section, Table
@@ -71,7 +71,7 @@ def formula_section(section: Section) -> FormulaSection:
         raise section.error('has `kind` and `formula`; with a formula write family = "logistic".')
     family = section.table.get("family", FormulaSection.family)
     try:
-        settings = settings_of(family) if isinstance(family, str) else ()
+        settings = settings_of_family(family) if isinstance(family, str) else ()
     except ValueError as error:
         raise section.error(str(error)) from None
     found = section.read(FormulaSection, dict.fromkeys(settings, Key(Any, False)))
