@@ -161,6 +161,9 @@ class _Readers(NamedTuple):
         found = self.network.adjacency[[agent]].indices
         return [names[j] for j in found if step in (None, self.levels[j] - self.levels[agent])]
 
+    def _named_neighbours(self, site: str) -> str:
+        return first_of(self._neighbours(site), MOST_NAMES)
+
     def _behind(self, site: str) -> list[str]:
         """The sites whose numbers pass through a site on their way to the centre."""
         found: dict[str, None] = {}
