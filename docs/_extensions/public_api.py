@@ -52,13 +52,20 @@ def page(name: str, value: Any, group: str) -> str:
     options = ""
     if group == "Modules":
         options = f"   :members: {', '.join(members(value))}\n"
-    elif group in ("Classes", "Samplers"):
+    elif group == "Classes":
+        options = f"   :members:\n   :inherited-members: {', '.join(foreign_bases(value))}\n"
+    elif group == "Samplers":
         options = "   :members:\n"
     text = f"{full}\n{'=' * len(full)}\n\n.. {DIRECTIVES[group]}:: {full}\n{options}"
     home = None if isinstance(value, ModuleType) else inspect.getmodule(value)
     if home is not None and "(1)" in (home.__doc__ or ""):
         text += f"\nEquations\n---------\n\n.. automodule:: {home.__name__}\n   :no-index:\n"
     return text
+
+
+def foreign_bases(kind: type) -> list[str]:
+    """Return the classes of other packages that a class builds on, whose members are not shown."""
+    return [base.__name__ for base in kind.__mro__ if not base.__module__.startswith("starlings")]
 
 
 def members(module: Any) -> list[str]:

@@ -174,6 +174,17 @@ def nearest(word: Any, choices: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def first_of(names: Iterable[Any], most: int = 10) -> str:
+    """Names separated by commas, of the first ones and the number of others if there are many.
+
+    >>> first_of(["age", "ward", "stay"], most=2)
+    'age, ward and 1 more'
+    """
+    every = [str(name) for name in names]
+    more = len(every) - most
+    return ", ".join(every[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def refusing_old_names(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
     """Decorate a function so that an argument under its old name is refused with the new one."""
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from starlings.results.answers.intervals import interval_levels
+from starlings.results.intervals import interval_levels
 from starlings.results.markup import escaped_latex
 from tests.answers.made import made
 

@@ -17,8 +17,8 @@ from starlings.results.result import load
 from starlings.sites.approvals import make_approval
 from starlings.sites.authority import Authority
 from starlings.sites.description import what_runs
-from starlings.sites.joining import Site
 from starlings.sites.kit import Kit
+from starlings.sites.site import Site
 from starlings.sites.site_data import SiteData
 from starlings.study.study import Study
 from tests.sites.trials import (

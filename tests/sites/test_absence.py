@@ -27,9 +27,9 @@ from starlings.sites.absence import (
     run_hash,
     with_stand_in,
 )
-from starlings.sites.joining import Connection, Site
 from starlings.sites.limits import Limits
 from starlings.sites.rehearsal import Rehearsal
+from starlings.sites.site import Connection, Site
 from starlings.sites.status_view import View
 from starlings.sites.trial import Trial
 from starlings.tuning.tuner import Coordinates

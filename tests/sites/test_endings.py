@@ -17,9 +17,10 @@ from starlings.errors import SiteError, UnfinishedNeighbourWarning
 from starlings.runtime.peers.communicator import PeersCommunicator
 from starlings.runtime.peers.journal import Journal
 from starlings.sites import joining, same_run
+from starlings.sites import site as site_module
 from starlings.sites.endings import ended_by_signals, ended_by_time, first_start
-from starlings.sites.joining import Site, address
 from starlings.sites.same_run import OwnOutput, check_unchanged
+from starlings.sites.site import Site, address
 from starlings.sites.status import StatusFile
 from tests.sites.rehearsals import provisioned
 
@@ -127,7 +128,7 @@ def test_a_site_does_not_go_on_with_other_rows_or_packages(rehearsal, tmp_path, 
 
 
 def test_an_approval_with_a_key_of_before_is_refused(rehearsal, monkeypatch):
-    monkeypatch.setattr(joining, "key_hash", lambda key: "another key")
+    monkeypatch.setattr(site_module, "key_hash", lambda key: "another key")
     with pytest.raises(SiteError, match="another key now than when it approved manifest 1"):
         started(rehearsal, rehearsal.folder / "none")
 

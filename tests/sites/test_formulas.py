@@ -13,8 +13,8 @@ import starlings as st
 from starlings.errors import PosteriorWarning, PrivacyError, SiteError
 from starlings.formulas import Encoding
 from starlings.sites.encodings import encoding_bytes, encoding_of_all
-from starlings.sites.joining import Site
 from starlings.sites.rehearsal import Rehearsal
+from starlings.sites.site import Site
 from starlings.study.draft import Draft
 from tests.peers.flock import Flock
 from tests.sites.rehearsals import SITES

@@ -15,7 +15,8 @@ import pytest
 import starlings as st
 from starlings.errors import PrivacyError, SiteError
 from starlings.runtime.peers.journal import Journal, Kind
-from starlings.sites.joining import Site, join
+from starlings.sites.joining import join
+from starlings.sites.site import Site
 from starlings.sites.status_reader import read_status
 from starlings.sites.transcript import SENT, Lines
 from tests.sites.rehearsals import SITES, in_one_process, provisioned

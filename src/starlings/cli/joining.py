@@ -76,7 +76,8 @@ def join(
     was. Every site gets its own draws, and nobody else's.
     """
     from starlings.cli.sampling import print_summary
-    from starlings.sites.joining import Connection, address, join
+    from starlings.sites.joining import join
+    from starlings.sites.site import Connection, address
 
     listens = None if listen is None else address(listen)
     connection = Connection(relay or (), proxy, relay_authority, False, listens, delay)

@@ -10,7 +10,6 @@ The errors of two estimates of log Z are independent, so the variances of (1) ad
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from scipy.special import softmax
 
 from starlings.comparison.loo import Loo
 from starlings.results.evidence import Evidence
+from starlings.results.groups import model_record
 from starlings.results.result import Result
 
 Columns = Mapping[str, Mapping[str, int]]
@@ -111,7 +111,7 @@ def _num_rows(model: Any) -> int | None:
     """Return the number of rows of all sites; None if a result does not say."""
     if isinstance(model, Loo):
         return model.num_rows
-    rows = json.loads(model.attrs.get("model", "{}")).get("rows")
+    rows = model_record(model.attrs).get("rows")
     return None if rows is None else sum(rows.values())
 
 
@@ -119,7 +119,7 @@ def _columns(model: Any) -> Columns:
     """Return the checksums of the columns of every site; none if a result does not say."""
     if isinstance(model, Loo):
         return {}
-    return json.loads(model.attrs.get("model", "{}")).get("columns", {})
+    return model_record(model.attrs).get("columns", {})
 
 
 def _check_outcomes(models: Mapping[str, Columns]) -> None:

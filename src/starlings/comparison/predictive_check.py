@@ -26,9 +26,8 @@ import pandas as pd
 from starlings.comparison.censoring import Watching
 from starlings.comparison.site_likelihood import site_draws
 from starlings.problem import Problem
-from starlings.problem.shards import Rows as SiteRows
-from starlings.problem.shards import count_rows
-from starlings.results.answers.prediction import Predictor
+from starlings.problem.shards import Rows, count_rows
+from starlings.results.answers.prediction import BLOCK_NUMBERS, Predictor
 from starlings.results.answers.unlikely import is_unlikely
 from starlings.results.result import Result
 from starlings.results.tables import ROW_HEADING, AnswerTable
@@ -44,8 +43,6 @@ MOST_GROUPS = 10
 """Groups of the calibration, at most: deciles."""
 QUANTILES = {"10% quantile": 0.1, "median": 0.5, "90% quantile": 0.9}
 """Quantiles of the outcomes that are compared, by name."""
-BLOCK_NUMBERS = 2**22
-"""Simulated outcomes that are in memory at once."""
 COUNTS = ("poisson", "negative_binomial", "binomial")
 """Families of counts, whose quantiles jump from one number to the next."""
 BINARY = ("logistic", "binomial")
@@ -111,10 +108,10 @@ def predictive_check(
         table, calibration = _of_site(predictor, rows, rng)
         parts.append(table.assign(site=site))
         groups.append(calibration.assign(site=site))
-    return PredictiveCheck(_as_table(pd.concat(parts)), pd.concat(groups, ignore_index=True))
+    return PredictiveCheck(_check_table(pd.concat(parts)), pd.concat(groups, ignore_index=True))
 
 
-def _as_table(found: pd.DataFrame) -> AnswerTable:
+def _check_table(found: pd.DataFrame) -> AnswerTable:
     """The statistics of all sites, in the order of columns that is printed."""
     names = [
         f"{site}: {statistic}" for statistic, site in zip(found.index, found["site"], strict=True)
@@ -127,7 +124,7 @@ def _as_table(found: pd.DataFrame) -> AnswerTable:
 
 
 def _of_site(
-    predictor: Predictor, rows: SiteRows, rng: np.random.Generator
+    predictor: Predictor, rows: Rows, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The statistics of one site, and its calibration."""
     statistics = _statistics(predictor.model.family.name, rows)
@@ -147,13 +144,13 @@ def _of_site(
     return table, groups.compared(np.concatenate(shares))
 
 
-def _observed(rows: SiteRows) -> dict[str, np.ndarray]:
+def _observed(rows: Rows) -> dict[str, np.ndarray]:
     """The outcomes of a site, as one simulation."""
     return {name: np.asarray(rows[name], float)[None] for name in ("y", "event") if name in rows}
 
 
 def _simulations(
-    predictor: Predictor, rows: SiteRows, rng: np.random.Generator
+    predictor: Predictor, rows: Rows, rng: np.random.Generator
 ) -> Iterator[dict[str, np.ndarray]]:
     """Outcomes of all rows, some draws at a time, each column (draw, row)."""
     size = max(1, BLOCK_NUMBERS // count_rows(rows))
@@ -168,7 +165,7 @@ def _simulations(
             yield {"y": np.minimum(y, until), "event": (y <= until).astype(float)}
 
 
-def _statistics(family: str, rows: SiteRows) -> Statistics:
+def _statistics(family: str, rows: Rows) -> Statistics:
     """The statistics that say something of the outcomes of a family."""
     if family == "logistic":
         return {"share of ones": lambda s: s["y"].mean(axis=-1)}
@@ -213,7 +210,7 @@ class _Groups:
     trials: np.ndarray
 
     @classmethod
-    def of(cls, predictor: Predictor, rows: SiteRows) -> _Groups:
+    def of(cls, predictor: Predictor, rows: Rows) -> _Groups:
         """The groups of a site: none, if outcomes are not binary or rows too few."""
         y = np.asarray(rows["y"], float)
         trials = np.asarray(rows.get("trials", np.ones(len(y))), float)

@@ -21,7 +21,8 @@ from typing import Any
 from starlings.errors import SiteError
 from starlings.sites.manifest import versions
 from starlings.sites.site_names import check_site_names
-from starlings.sites.trial import check_method, code_hashes, code_of
+from starlings.sites.trial import check_method
+from starlings.sites.trial_code import code_hashes, code_of
 from starlings.sites.trial_text import as_toml
 from starlings.study.schema import NAMES, OPTIONAL, checked_sections
 from starlings.study.sections import Section, Table, read_sections

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from starlings.errors import FormulaError
+from starlings.errors import FormulaError, first_of
 from starlings.formulas.design import check_labels, design_of
 from starlings.formulas.expressions import Call, Expression
 from starlings.formulas.parsing import Terms
@@ -29,8 +29,8 @@ from starlings.formulas.tables import (
     KINDS,
     NUMBERS,
     Entries,
-    as_table,
     check_columns,
+    checked_table,
     entries_of,
 )
 from starlings.formulas.transforms import applied
@@ -125,13 +125,13 @@ class Encoding:
 
     def columns(self, table: Any) -> dict[str, np.ndarray]:
         """The columns of a shard: x and y, and offset, weight, trials, event and r if used."""
-        found = as_table(table)
+        found = checked_table(table)
         return {"x": self.design(found), "y": self.outcomes(found), **self.further(found)}
 
     def outcomes(self, table: Any) -> np.ndarray:
         """The outcome in each row; a category is the place of its level, from 0."""
         expression = Expression.of(self.outcome)
-        value = self._value(expression, as_table(table))
+        value = self._value(expression, checked_table(table))
         return np.asarray(value[0].codes if isinstance(value, tuple) else value, float)
 
     def further(self, table: Any) -> dict[str, np.ndarray]:
@@ -139,7 +139,7 @@ class Encoding:
         names = {"offset": self.offset, "weight": self.weights}
         names |= {"trials": self.trials, "event": self.event}
         named = {name: column for name, column in names.items() if column is not None}
-        rows = as_table(table)
+        rows = checked_table(table)
         check_columns(rows, list(named.values()))
         found = {name: _numbers(rows[column], column) for name, column in named.items()}
         return found if self.random is None else {**found, "r": self.random_design(table)}
@@ -151,7 +151,7 @@ class Encoding:
 
     def labelled(self, text: str, table: Any) -> tuple[np.ndarray, tuple[str, ...]]:
         """The columns of a right side, and their names."""
-        terms, rows = _terms(text), as_table(table)
+        terms, rows = _terms(text), checked_table(table)
         values = {name: self._value(each, rows) for name, each in terms.factors.items()}
         matrix, labels = design_of(terms, values, len(rows))
         if self.has_intercept or text != self.formula or INTERCEPT not in labels:
@@ -190,8 +190,8 @@ class Encoding:
         if (unknown := found.codes < 0).any():
             names = sorted(set(entries.labels[unknown].tolist()))
             raise FormulaError(
-                f"column {name!r} has {_listed(names)}, and its levels are "
-                f"{_listed(self.levels[name])}: correct these entries, or declare them too, in "
+                f"column {name!r} has {first_of(names)}, and its levels are "
+                f"{first_of(self.levels[name])}: correct these entries, or declare them too, in "
                 "`levels`."
             )
         return found
@@ -201,10 +201,10 @@ class Encoding:
         lines = [
             f"{self.outcome} ~ {self.formula}",
             f"{self.rows:,} rows, {self.dropped:,} more dropped; {len(self.labels)} columns: "
-            f"{_listed(self.labels)}",
+            f"{first_of(self.labels)}",
         ]
         for name, levels in self.levels.items():
-            lines.append(f"{name}: {len(levels)} levels, {_listed(levels)}; the first: reference")
+            lines.append(f"{name}: {len(levels)} levels, {first_of(levels)}; the first: reference")
         for call, state in self.transforms.items():
             lines.append(f"{call}: " + ", ".join(f"{k} {_short(v)}" for k, v in state.items()))
         gaps = {name: count for name, count in self.missing.items() if count}
@@ -244,11 +244,6 @@ def _complete(column: Any, name: str) -> Entries:
 @functools.lru_cache(maxsize=64)
 def _terms(text: str) -> Terms:
     return Terms(text)
-
-
-def _listed(names: Any, most: int = 10) -> str:
-    more = len(names) - most
-    return ", ".join(map(str, list(names)[:most])) + (f" and {more} more" if more > 0 else "")
 
 
 def _short(value: Any) -> str:

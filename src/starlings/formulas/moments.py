@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning, FormulaError
+from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning, FormulaError, first_of
 from starlings.formulas.encoding import INTERCEPT, Encoding
 from starlings.formulas.knots import MOMENTS
 from starlings.formulas.sums import Agreement, Parts
@@ -23,7 +23,6 @@ TOLERANCE = 1e-9
 """What has to be left of a column's square, relative to it."""
 MOST_PRODUCTS = 400
 """Columns up to which all products are added up; of more, only squares."""
-MOST_NAMED = 8
 
 
 def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreement:
@@ -42,7 +41,7 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
     if round(checks) != round(sites) * check:
         raise FormulaError(
             "the sites do not have the same columns: install one version of formulaic at all of "
-            f"them. Here they are {_listed(encoding.labels)}."
+            f"them. Here they are {first_of(encoding.labels)}."
         )
     sizes, units = np.split(np.array(total) / rows, 2)
     units = np.where(units > 0, units, 1.0)
@@ -86,8 +85,8 @@ def _warn_of_constants(encoding: Encoding) -> None:
     empty = [label for label, zero in zip(labels, is_zero, strict=True) if zero]
     if empty:
         warnings.warn(
-            f"no row of any site has anything in {_listed(empty)}: only the prior says what such a "
-            "coefficient is. Merge rare levels, or leave the term out.",
+            f"no row of any site has anything in {first_of(empty)}: only the prior says what such "
+            "a coefficient is. Merge rare levels, or leave the term out.",
             ConstantColumnWarning,
             stacklevel=2,
         )
@@ -98,7 +97,7 @@ def _warn_of_constants(encoding: Encoding) -> None:
     ]
     if same:
         warnings.warn(
-            f"{_listed(same)} is the same in all rows of all sites, like the intercept: only the "
+            f"{first_of(same)} is the same in all rows of all sites, like the intercept: only the "
             "prior tells them apart. Leave it out of the formula.",
             ConstantColumnWarning,
             stacklevel=2,
@@ -123,17 +122,12 @@ def _warn_of_sums(encoding: Encoding, centred: np.ndarray, means: np.ndarray) ->
         sizes = np.abs(shares) * np.sqrt(among.diagonal() / products[j, j])
         found[label] = [encoding.labels[k] for k, s in zip(kept, sizes, strict=True) if s > 1e-5]
     if found:
-        shown = [f"{label} of {_listed(parts)}" for label, parts in found.items()]
+        shown = [f"{label} of {first_of(parts)}" for label, parts in found.items()]
         also = " (and of the intercept)" if has_intercept else ""
         warnings.warn(
-            f"columns are sums of others{also}: {_listed(shown)}; only the prior tells their "
+            f"columns are sums of others{also}: {first_of(shown)}; only the prior tells their "
             "coefficients apart. Leave such a column out of the formula (or write "
             'constraints="center" in a spline cr).',
             CollinearColumnsWarning,
             stacklevel=2,
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
 """Tables of rows as people have them: which entries are numbers, categories, dates, or missing.
 
-`as_table` is the one place where a table of a user comes in. An entry counts as missing if it is
-None, NaN, NaT, pandas' NA, or text without a character. Truth values are the numbers 0 and 1.
+`checked_table` is the one place where a table of a user comes in. An entry counts as missing if it
+is None, NaN, NaT, pandas' NA, or text without a character. Truth values are the numbers 0 and 1.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Entries:
         return np.array([*map(label_of, self.unique), ""], object)[self.codes]
 
 
-def as_table(data: Any) -> pd.DataFrame:
+def checked_table(data: Any) -> pd.DataFrame:
     """A table of a user as a pandas table, whose rows are numbered from 0."""
     try:
         table = problem_tables.as_table(data)

@@ -21,10 +21,9 @@ import numpy as np
 from starlings.errors import FormulaError
 from starlings.formulas.allowed import SPLINES
 from starlings.formulas.expressions import Call
-from starlings.formulas.knots import Values, agreed_range, agreed_spread
+from starlings.formulas.knots import MOMENTS, Values, agreed_range, agreed_spread
 from starlings.formulas.sums import Agreement, Parts
 
-MOMENTS = "sums of columns and of their squares"
 MOST_COLUMNS = 50
 """Columns of one spline or polynomial, at most."""
 EXTRAPOLATIONS = ("raise", "clip", "extend", "zero")

@@ -16,7 +16,7 @@ import pandas as pd
 from starlings.errors import ConstantColumnWarning, FormulaError, nearest
 from starlings.formulas import Encoding, Formula, Request, SiteRows, Sums, agree
 from starlings.formulas.parsing import SITE
-from starlings.formulas.tables import as_table
+from starlings.formulas.tables import checked_table
 from starlings.models.families import Family, family_of
 from starlings.models.formula_families import asked_of_rows, completed, problem_of
 from starlings.models.priors import Prior
@@ -188,9 +188,9 @@ def tables_of_sites(data: Any, sites: Any) -> tuple[dict[str, pd.DataFrame], str
     is_by_site = isinstance(data, Mapping) and all(map(_is_table, data.values()))
     if is_by_site and sites is None:
         check_one_kind("`data`", data)
-        tables = {str(site).strip(): as_table(table) for site, table in data.items()}
+        tables = {str(site).strip(): checked_table(table) for site, table in data.items()}
         return {site: tables[site] for site in in_order(tables)}, SITE
-    table, group = as_table(data), SITE
+    table, group = checked_table(data), SITE
     if sites is None:
         raise ValueError(
             "`sites` must be the column that names the site of each row, or a label for each row; "

@@ -16,8 +16,7 @@ with a slash, `a/b`, which become `a.b`, since groups of netCDF files are separa
 Latent sites may be marked as local: (2) is then divided into the part of the shared ones, which has
 to come without those, and the part of the local ones.
 
-A plate over rows that takes a random subsample of them gives all rows here, each of which counts
-once: a sampler takes minibatches by itself.
+A plate over rows that takes a random subsample of them gives all rows here, see `numpyro_plates`.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer import init_to_uniform
-from numpyro.primitives import Messenger
 
 from starlings.problem.local import marked_local
 from starlings.problem.model_checks import check_likelihood, check_prior
 from starlings.problem.model_parts import ModelParts
+from starlings.problem.numpyro_plates import WholePlates
 from starlings.problem.parameters import Parameter, Parameters
 from starlings.problem.report import Report, Values
 from starlings.problem.shards import Rows, check_shards, count_rows
@@ -166,37 +165,6 @@ def _trace(
     choose = init_to_uniform if values is None else lambda site: values.get(_name(site))
     seeded = handlers.seed(WholePlates(model, count_rows(rows)), jax.random.key(seed))
     return handlers.trace(handlers.substitute(seeded, substitute_fn=choose)).get_trace(**rows)
-
-
-class WholePlates(Messenger):
-    """A handler of NumPyro by which plates over rows take all rows instead of a subsample.
-
-    Either the rows are more than the plate takes of them, as in plate("rows", len(y), 100), or they
-    are the subsample themselves, as in plate("rows", 10_000, len(y)), and count more than once.
-
-    Args:
-        model: what to run.
-        rows: the number of rows.
-    """
-
-    def __init__(self, model: Callable[..., Any], rows: int) -> None:
-        super().__init__(model)
-        self.rows = rows
-        self.scales: dict[str, float] = {}
-        """By plate: how often each row would count."""
-
-    def process_message(self, message: Any) -> None:
-        """Give a plate all rows, and take its scale from what is sampled in it."""
-        if message["type"] == "plate":
-            size, taken = message["args"]
-            if taken is not None and taken != size and self.rows in (size, taken):
-                message["args"] = (self.rows, self.rows)
-                with jax.ensure_compile_time_eval():  # arrays of NumPy take no traced indices
-                    message["value"] = jnp.arange(self.rows)
-                self.scales[message["name"]] = size / self.rows
-        elif message["type"] == "sample" and message["scale"] is not None:
-            for frame in message["cond_indep_stack"]:
-                message["scale"] = message["scale"] / self.scales.get(frame.name, 1.0)
 
 
 def _sampled(trace: Sites) -> Sites:

@@ -214,13 +214,13 @@ class Parameters:
 
     def constrain(self, z: jax.Array) -> dict[str, jax.Array]:
         """The constrained parameters theta by name, at the flat vector z (dim,)."""
-        return {name: block.bijection(part) for name, block, part in self._parts(z)}
+        return {name: block.bijection(part) for name, block, part in self.parts(z)}
 
     def log_determinant(self, z: jax.Array) -> jax.Array:
         """log |det dT/dz| of all parameters together at the flat vector z, see eq. (1)."""
         terms = [
             jnp.sum(block.bijection.log_abs_det_jacobian(part, block.bijection(part)))
-            for _, block, part in self._parts(z)
+            for _, block, part in self.parts(z)
         ]
         return sum(terms, start=jnp.zeros((), z.dtype))
 
@@ -259,7 +259,7 @@ class Parameters:
             labels += _labels(label, block, block.unconstrained_shape)
         return labels
 
-    def _parts(self, z: jax.Array) -> Iterator[tuple[str, Parameter, jax.Array]]:
+    def parts(self, z: jax.Array) -> Iterator[tuple[str, Parameter, jax.Array]]:
         """Name, description and part of z, in its own shape, for every parameter."""
         start = 0
         for name, block in self.blocks.items():

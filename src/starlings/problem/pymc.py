@@ -152,7 +152,7 @@ class SplitModel:
 
     def _values(self, z: jax.Array) -> list[jax.Array]:
         """The part of z of every free variable."""
-        return [part for _, _, part in self.latents.parameters._parts(z)]
+        return [part for _, _, part in self.latents.parameters.parts(z)]
 
     @cached_property
     def _terms(self) -> dict[str, Graph]:

@@ -25,7 +25,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from starlings.errors import DisconnectedNetworkWarning
+from starlings.errors import DisconnectedNetworkWarning, first_of
 from starlings.results.kinds import (
     ALL,
     IN_RESULT,
@@ -123,9 +123,12 @@ class _Readers(NamedTuple):
                 return f"nobody by itself; {self._neighbour_totals(site)}", NEIGHBOUR_TOTALS
             return f"nobody by itself; everybody: {self._total(self.network.names)}", TOTALS
         if way == NEIGHBOURS and kind != MESSAGES:
-            return f"{self._listed(self._neighbours(site))}; everybody: the largest", follows
+            return (
+                f"{first_of(self._neighbours(site), MOST_NAMES)}; everybody: the largest",
+                follows,
+            )
         if way == NEIGHBOURS:
-            return self._listed(self._neighbours(site)), follows
+            return first_of(self._neighbours(site), MOST_NAMES), follows
         return self._of_sum(site), follows
 
     def _of_hub(self, kind: str, follows: str) -> tuple[str, str]:
@@ -148,8 +151,8 @@ class _Readers(NamedTuple):
         behind, nearer = self._behind(site), self._neighbours(site, -1)
         if not nearer:
             return "nobody by itself: the site is the centre; everybody: the total"
-        added = f", added to those of {self._listed(behind)}" if behind else ""
-        return f"{self._listed(nearer)}{added}; everybody: the total"
+        added = f", added to those of {first_of(behind, MOST_NAMES)}" if behind else ""
+        return f"{first_of(nearer, MOST_NAMES)}{added}; everybody: the total"
 
     def _neighbours(self, site: str, step: int | None = None) -> list[str]:
         """The neighbours of a site, or those so many levels farther from the centre than it."""
@@ -157,6 +160,9 @@ class _Readers(NamedTuple):
         agent = names.index(site)
         found = self.network.adjacency[[agent]].indices
         return [names[j] for j in found if step in (None, self.levels[j] - self.levels[agent])]
+
+    def _named_neighbours(self, site: str) -> str:
+        return first_of(self._neighbours(site), MOST_NAMES)
 
     def _behind(self, site: str) -> list[str]:
         """The sites whose numbers pass through a site on their way to the centre."""
@@ -175,12 +181,7 @@ class _Readers(NamedTuple):
         return "; ".join(read[:MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
     def _total(self, names: list[str]) -> str:
-        return f"the total over {self._listed(names)}"
-
-    @staticmethod
-    def _listed(names: list[str]) -> str:
-        more = len(names) - MOST_NAMES
-        return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        return f"the total over {first_of(names, MOST_NAMES)}"
 
 
 def disclosed_in_words(attrs: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -27,6 +27,11 @@ def as_attribute(value: Any) -> str | int | float:
     return value if is_plain else json.dumps(value)
 
 
+def model_record(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the attributes of a result say of its model; nothing, if they say nothing."""
+    return json.loads(attrs.get("model", "{}"))
+
+
 def as_dataset(table: pd.DataFrame) -> xr.Dataset:
     """Return a table as a group of a result: a variable for each column, along the rows."""
     columns = {
@@ -36,7 +41,7 @@ def as_dataset(table: pd.DataFrame) -> xr.Dataset:
     return xr.Dataset(columns)
 
 
-def as_table(group: xr.Dataset) -> pd.DataFrame:
+def table_of(group: xr.Dataset) -> pd.DataFrame:
     """Return a group that was a table as that table; its rows are numbered from 0."""
     return pd.DataFrame({str(name): group[name].values for name in group.data_vars})
 

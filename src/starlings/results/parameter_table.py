@@ -11,7 +11,7 @@ import xarray as xr
 
 from starlings.diagnostics.draws import all_entries, by_site, entry_blocks, thinning_step
 from starlings.diagnostics.statistics import diagnostics_table
-from starlings.results.answers.intervals import MEDIAN, interval_levels, is_quantile
+from starlings.results.intervals import MEDIAN, interval_levels, is_quantile
 from starlings.results.tables import ROW_HEADING, AnswerTable
 from starlings.results.text_table import NAMES_HEADING, text_table
 

@@ -28,8 +28,8 @@ from starlings.results.groups import (
     TABLES,
     as_attribute,
     as_dataset,
-    as_table,
     check_table_names,
+    table_of,
 )
 from starlings.results.netcdf import file_bytes, open_tree, reading
 from starlings.results.result_html import result_html
@@ -122,7 +122,7 @@ class Result(Answers):
     def table(self, name: str) -> pd.DataFrame | None:
         """A table that `with_tables` has put beside the draws; None if there is none."""
         check_table_names([name])
-        return as_table(self.tree[name].to_dataset()) if name in self.tree.children else None
+        return table_of(self.tree[name].to_dataset()) if name in self.tree.children else None
 
     def subset_of_agents(self, max_bytes: int) -> Result:
         """Return this result, or one with every n-th agent if the draws exceed `max_bytes`."""

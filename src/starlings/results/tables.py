@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from starlings.results.answers.intervals import is_quantile
+from starlings.results.intervals import is_quantile
 from starlings.results.markup import html_table, latex_table, markdown_table
 from starlings.results.text_table import (
     Column,

@@ -8,6 +8,7 @@
     authority.py        the folder of the coordinator, with the key that signs everything
     trial.py            the trial file, which all organisations agree on
     limits.py           what a run may use and disclose at most
+    trial_code.py       its Python files: a sampler, a model
     trial_text.py       its only spelling, and a draft of it
     numerics.py         a fingerprint of the arithmetic of a machine
     manifest.py         what runs: one document that the authority and all sites sign
@@ -25,6 +26,8 @@
     audit.py            whether the transcripts of two sites agree
     agreement.py        what all sites agree on before anything else: a seed, and keys for masks
     absence.py          which sites are absent, and the run of the others
+    encodings.py        the agreed columns of a formula, saved for the run of the others
+    site.py             one site that is ready, and how it reaches the others
     joining.py          one site in a run, from its kit to its draws
     same_run.py         what a run has in common with itself when it starts again
     endings.py          what ends a run before its time: hours and signals

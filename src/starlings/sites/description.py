@@ -8,7 +8,7 @@ from starlings.samplers.names import BUILT_IN
 from starlings.sites.keys import fingerprint, grouped
 from starlings.sites.kit import Kit
 from starlings.sites.manifest import Manifest
-from starlings.sites.trial import code_hashes
+from starlings.sites.trial_code import code_hashes
 
 SUMS = "fits of the model to the rows of this site, as parts of sums over all sites"
 ALL_DRAWS = "all draws of a sampler at this site alone, which every other site reads"

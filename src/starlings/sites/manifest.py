@@ -50,7 +50,8 @@ from starlings.sites.keys import key_hash
 from starlings.sites.limits import Limits
 from starlings.sites.manifest_checks import check_manifest, described
 from starlings.sites.numerics import numeric_fingerprint
-from starlings.sites.trial import Trial, code_hashes, study_from_text
+from starlings.sites.trial import Trial, study_from_text
+from starlings.sites.trial_code import code_hashes
 from starlings.study.sources import Source
 from starlings.study.study import Study
 

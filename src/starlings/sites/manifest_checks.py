@@ -17,7 +17,8 @@ from starlings.sites.documents import Table, as_time, canonical, damaged, field,
 from starlings.sites.keys import key_hash
 from starlings.sites.limits import ABSENT, Limits
 from starlings.sites.site_names import check_name, check_site_names
-from starlings.sites.trial import code_files, edges_of, study_from_text
+from starlings.sites.trial import edges_of, study_from_text
+from starlings.sites.trial_code import code_files
 from starlings.study.sections import keys_of
 from starlings.study.study import Study
 

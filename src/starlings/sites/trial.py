@@ -30,18 +30,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlings.errors import SiteError, check_choice, nearest
 from starlings.samplers import Sampler
 from starlings.sampling.choice import choice_of
 from starlings.sampling.private import PRIVACY
-from starlings.sites.documents import sha256
 from starlings.sites.limits import ABSENT, Limits
 from starlings.sites.site_names import check_name, check_site_names
+from starlings.sites.trial_code import code_of
 from starlings.sites.trial_text import as_toml
-from starlings.study.code_model import CodeSection
 from starlings.study.schema import NAMES, OPTIONAL, checked_sections
 from starlings.study.sections import Section, keys_of, read_sections
 from starlings.study.sources import Source
@@ -51,8 +49,6 @@ OF_TRIALS = ("sites", "relay", "direct", "columns", "limits")
 """The sections that only a trial has."""
 UNMASKED = ("metropolis", "metropolis-vote", "nonparametric", "semiparametric")
 """Methods whose messages cannot be masked."""
-LARGEST_CODE = 200_000
-"""Characters of a Python file that belongs to a trial, at most."""
 
 
 @dataclass(frozen=True)
@@ -267,40 +263,3 @@ def _limits(section: Section) -> Limits:
     if found.absent not in ABSENT:
         raise section.error(f"`absent` must be one of {ABSENT}, got {found.absent!r}.")
     return found
-
-
-def code_of(study: Study) -> dict[str, str]:
-    """The Python files beside the trial file that [sampler] and [model] name, if they name any."""
-    named = code_files(study.sampler.name, study.model)
-    return {name: _code(study.path, section, name) for section, name in named.items()}
-
-
-def code_files(sampler: str | None, model: Any) -> dict[str, str]:
-    """By section of a study: the name of the Python file that it names.
-
-    Args:
-        sampler: the name of its sampler.
-        model: its section [model].
-    """
-    module, colon, _ = (sampler or "").partition(":")
-    found = {"sampler": f"{module}.py"} if colon else {}
-    return {**found, **({"model": model.file} if isinstance(model, CodeSection) else {})}
-
-
-def _code(path: Path, section: str, name: str) -> str:
-    """The text of a Python file."""
-    file = path.parent / name
-    if not file.is_file():
-        raise SiteError(
-            f"{path}: [{section}] names {file.stem!r}, and there is no {name} beside it. Put it "
-            "there: its text becomes a part of what all sites sign."
-        )
-    text = file.read_bytes().decode("utf-8")  # with its own line ends, as its hash has them
-    if len(text) > LARGEST_CODE:
-        raise SiteError(f"{file} is longer than {LARGEST_CODE:,} characters; make it shorter.")
-    return text
-
-
-def code_hashes(code: dict[str, str]) -> dict[str, str]:
-    """The SHA-256 of every file of code, by name."""
-    return {name: sha256(text.encode()) for name, text in code.items()}

@@ -26,7 +26,7 @@ from starlings.privacy.guard_rails import GuardRails
 from starlings.problem import Problem
 from starlings.problem.columns import RowError
 from starlings.problem.shards import Rows
-from starlings.study.schema import FormulaSection
+from starlings.study.formula_section import FormulaSection
 from starlings.study.sources import Source
 from starlings.study.tables import ColumnError
 

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlings import models
-from starlings.formulas import Request
-from starlings.models.families import family_of, settings_of
-from starlings.models.formula_families import asked_of_rows
-from starlings.models.formula_regression import formula_of
 from starlings.network import Network
 from starlings.samplers import Sampler
 from starlings.samplers.names import find_sampler, is_tunable
 from starlings.sampling import sample
 from starlings.study.code_model import CodeSection, code_section
+from starlings.study.formula_section import FormulaSection, formula_section
 from starlings.study.sections import Key, Pairs, Section, Table, keys_of, read_sections
 
 _REGRESSIONS = ("linear", "logistic", "poisson", "student_t")
@@ -63,58 +59,6 @@ class ModelSection:
     def title(self) -> str:
         """What is to be inferred, in a few words."""
         return f"{self.kind} of {self.outcome} on {first_names(self.covariates)}"
-
-
-@dataclass(frozen=True)
-class FormulaSection:
-    """The section [model] with a formula; `options` are settings of the family."""
-
-    formula: str
-    family: str = "gaussian"
-    missing: str | None = None
-    random: str | None = None
-    offset: str | None = None
-    weights: str | None = None
-    trials: str | None = None
-    levels: Table = field(default_factory=dict)
-    reference: Table = field(default_factory=dict)
-    priors: Table = field(default_factory=dict)
-    options: Table = field(default_factory=dict)
-
-    @property
-    def standardise(self) -> bool:
-        """Never: a formula has `scale(...)`."""
-        return False
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that the rows need."""
-        return self.request.columns
-
-    @property
-    def text_columns(self) -> list[str]:
-        """The columns that are categories whatever their entries look like."""
-        return list({**self.request.levels, **self.request.categories})
-
-    @cached_property
-    def request(self) -> Request:
-        """The formula, and what the study says about it."""
-        family = family_of(self.family, **self.options)
-        return Request.of(
-            formula_of(self.formula, family, self.random),
-            self.missing,
-            self.levels,
-            self.reference,
-            self.offset,
-            self.weights,
-            self.trials,
-            **asked_of_rows(family),
-        )
-
-    @property
-    def title(self) -> str:
-        """What is to be inferred, in a few words."""
-        return f"{self.family} regression, {self.formula}"
 
 
 @dataclass(frozen=True)
@@ -224,31 +168,11 @@ def _model(section: Section) -> ModelSection | FormulaSection | CodeSection:
     if "build" in section.table:
         return code_section(section)
     if "formula" in section.table:
-        return _formula(section)
+        return formula_section(section)
     keys = keys_of(section.choice("kind", MODELS), besides=FROM_THE_STUDY)
     model = section.read(ModelSection, keys)
     _check_model(section, model)
     return model
-
-
-def _formula(section: Section) -> FormulaSection:
-    """The section [model] with a formula."""
-    if "kind" in section.table:
-        raise section.error('has `kind` and `formula`; with a formula write family = "logistic".')
-    family = section.table.get("family", FormulaSection.family)
-    try:
-        settings = settings_of(family) if isinstance(family, str) else ()
-    except ValueError as error:
-        raise section.error(str(error)) from None
-    found = section.read(FormulaSection, dict.fromkeys(settings, Key(Any, False)))
-    for name in ("levels", "reference", "priors"):
-        if not isinstance(getattr(found, name), dict):
-            raise section.error(f"`{name}` must be a table [model.{name}].")
-    try:
-        found.request  # noqa: B018  an error in it names the file
-    except ValueError as error:
-        raise section.error(str(error)) from None
-    return found
 
 
 def _graph_keys(section: Section) -> dict[str, Key]:

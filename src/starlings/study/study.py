@@ -94,15 +94,11 @@ Paths are relative to the folder of the TOML file.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
-
-from starlings.errors import nearest
 from starlings.formulas import Sums
 from starlings.network import Network
 from starlings.problem import Problem
@@ -112,13 +108,13 @@ from starlings.problem.supports import SUPPORTS
 from starlings.samplers import Decay, Sampler
 from starlings.study.code_model import CodeModel, CodeSection
 from starlings.study.draft import Draft
+from starlings.study.formula_section import FormulaSection
+from starlings.study.graphs import network_of
 from starlings.study.grouped import Database, ParquetFolder
 from starlings.study.named_columns import NamedColumns
 from starlings.study.schema import (
-    GRAPHS,
     HUB,
     DataSection,
-    FormulaSection,
     ModelSection,
     NetworkSection,
     RunSection,
@@ -127,7 +123,7 @@ from starlings.study.schema import (
     read_study,
     sampler_class,
 )
-from starlings.study.sections import Pairs, Section, Table, keys_of
+from starlings.study.sections import Section, Table, keys_of
 from starlings.study.sources import Moments, SiteFile, SiteFolder, Source
 from starlings.study.tables import ColumnError
 
@@ -253,29 +249,7 @@ class Study:
 
     def make_network(self, sites: list[str]) -> Network:
         """The network of the sites of the problem."""
-        network = self._reliable_network(sites)
-        if self.network.lossy is None:
-            return network
-        try:
-            return network.lossy(**self.network.lossy)
-        except ValueError as error:
-            raise Section(self.path, "network.lossy", {}).error(str(error)) from None
-
-    def _reliable_network(self, sites: list[str]) -> Network:
-        """The network, on which no message is lost."""
-        section = Section(self.path, "network", {})
-        if self.network.graph is None:
-            return Network(_graph(section, sites, self.network.edges or []))
-        graph = GRAPHS[self.network.graph]
-        takes_size = "size" in inspect.signature(graph).parameters
-        size = [len(sites)] if takes_size else []
-        try:
-            return graph(*size, **self.network.options).matched_to(sites)
-        except ValueError as error:
-            hint = ' Two sites are a "path".' if len(sites) == 2 else ""
-            raise section.error(
-                f'graph = "{self.network.graph}" does not fit {len(sites)} sites: {error}{hint}'
-            ) from None
+        return network_of(self.path, self.network, sites)
 
     def make_sampler(self) -> Sampler | type[Sampler] | None:
         """What [sampler] names, as `sample` takes it.
@@ -321,21 +295,3 @@ class Study:
         if self.run.output is None:
             return Path(f"{self.path.stem}.nc")
         return self.path.parent / self.run.output
-
-
-def _graph(section: Section, sites: list[str], edges: Pairs) -> nx.Graph:
-    """A graph with a node for every site, even if no edge names it."""
-    graph: nx.Graph = nx.Graph()
-    graph.add_nodes_from(sites)
-    for edge in edges:
-        ends = [str(end) for end in edge]
-        if len(ends) != 2:
-            raise section.error(f"`edges` must be pairs of sites, got {edge}.")
-        for end in ends:
-            if end not in graph:
-                hint = nearest(end, sites)
-                raise section.error(
-                    f"`edges` names {end!r}, but the sites are {sites}; name one of them.{hint}"
-                )
-        graph.add_edge(*ends)
-    return graph

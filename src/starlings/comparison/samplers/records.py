@@ -112,7 +112,7 @@ class Records:
         ]
 
 
-def family_of(kind: type[Sampler]) -> str:
+def family_of_sampler(kind: type[Sampler]) -> str:
     """The family of a class in figures: what it needs, or else what it does in a round."""
     if (place := place_name(kind)) != AS_GIVEN:
         return place
@@ -140,7 +140,12 @@ def _text(value: Any) -> str:
 
 def _about(kind: type[Sampler], place: str) -> dict[str, Any]:
     card = kind.card
-    return {"title": card.title, "family": family_of(kind), "network": place, "bias": card.bias}
+    return {
+        "title": card.title,
+        "family": family_of_sampler(kind),
+        "network": place,
+        "bias": card.bias,
+    }
 
 
 def _distances(judged: Judged) -> dict[str, float]:

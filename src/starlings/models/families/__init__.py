@@ -36,7 +36,7 @@ ALIASES = {"bernoulli": "logistic", "normal": "gaussian", "linear": "gaussian"}
 EXAMPLES = {"cuts": "times that divide the baseline hazard into steps, such as [30, 90, 365]"}
 """Settings that a family cannot do without, and what they are."""
 
-__all__ = ["ALIASES", "FAMILIES", "Family", "family_of", "settings_of"]
+__all__ = ["ALIASES", "FAMILIES", "Family", "family_of", "settings_of_family"]
 
 
 def family_of(name: str | Family, **settings: Any) -> Family:
@@ -52,7 +52,7 @@ def family_of(name: str | Family, **settings: Any) -> Family:
     if isinstance(name, Family):
         _check_settings(name.name, settings, ())
         return name
-    _check_settings(name, settings, settings_of(name))
+    _check_settings(name, settings, settings_of_family(name))
     kind = FAMILIES[ALIASES.get(name, name)]
     for field in dataclasses.fields(kind):
         if field.default is dataclasses.MISSING and field.name not in settings:
@@ -62,10 +62,10 @@ def family_of(name: str | Family, **settings: Any) -> Family:
     return kind(**settings)
 
 
-def settings_of(name: str) -> tuple[str, ...]:
+def settings_of_family(name: str) -> tuple[str, ...]:
     """The names of the settings of a family.
 
-    >>> settings_of("gaussian")
+    >>> settings_of_family("gaussian")
     ('noise_std',)
     """
     check_choice([*FAMILIES, *ALIASES], family=name)

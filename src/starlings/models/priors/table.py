@@ -27,7 +27,7 @@ def priors_of(problem: Problem) -> str:
             "`problem` has no priors in its description, as only regressions of a family have; "
             "look at the `log_prior` that it was made with."
         )
-    ratio = FAMILIES[about["family"]].ratio
+    ratio = getattr(FAMILIES.get(about["family"]), "ratio", None)  # of a family elsewhere: unknown
     labels = problem.parameters.blocks["beta"].labels or ()
     rows = [["parameter", "prior", "95 % between", f"as {ratio}"]]
     for name, text in about["priors"].items():

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from starlings.errors import nearest
-from starlings.results.answers.intervals import moments_and_interval
-from starlings.results.answers.model import as_table
+from starlings.results.answers.model import table_of_rows
 from starlings.results.answers.prediction import Predictor
+from starlings.results.intervals import moments_and_interval
 from starlings.results.tables import ROW_HEADING, AnswerTable
 
 RELATIVE_STEP = 1e-4
@@ -32,7 +32,7 @@ def contrasted(
     predictor: Predictor, rows: Any, settings: Any, ratio: bool = False, prob: float = 0.9
 ) -> AnswerTable:
     """Return the table of `Result.contrasts`, which explains the arguments."""
-    table, found = as_table(rows, "rows"), {}
+    table, found = table_of_rows(rows, "rows"), {}
     for group in _groups(settings, predictor.model.variables):
         (first, reference), *others = group
         base = _average(predictor, table, reference)
@@ -47,7 +47,7 @@ def effects(
     predictor: Predictor, rows: Any, variables: Sequence[str] | None = None, prob: float = 0.9
 ) -> AnswerTable:
     """Return the table of `Result.effects`, which explains the arguments."""
-    table, found, model = as_table(rows, "rows"), {}, predictor.model
+    table, found, model = table_of_rows(rows, "rows"), {}, predictor.model
     wanted = model.variables if variables is None else _known(variables, model.variables)
     for variable in wanted:
         if variable in model.levels:

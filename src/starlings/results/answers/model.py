@@ -6,7 +6,6 @@ Everything is in the attributes of the result, so that nobody needs a row of the
 from __future__ import annotations
 
 import dataclasses
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pandas as pd
 import xarray as xr
 
 from starlings.errors import nearest
+from starlings.results.groups import model_record
 
 if TYPE_CHECKING:
     from starlings.models.families import Family
@@ -41,7 +41,7 @@ ROW_COLUMNS = ("offset", "trials")
 
 
 @dataclass(frozen=True)
-class Rows:
+class DesignRows:
     """Some rows as numbers."""
 
     x: np.ndarray
@@ -49,9 +49,11 @@ class Rows:
     columns: Mapping[str, np.ndarray]
     """What the family reads beside `x`, such as `offset`, `trials` and `weight`, each (row,)."""
 
-    def part(self, rows: slice) -> Rows:
+    def part(self, rows: slice) -> DesignRows:
         """Some of these rows."""
-        return Rows(self.x[rows], {name: column[rows] for name, column in self.columns.items()})
+        return DesignRows(
+            self.x[rows], {name: column[rows] for name, column in self.columns.items()}
+        )
 
 
 class RegressionModel(ABC):
@@ -63,7 +65,7 @@ class RegressionModel(ABC):
         """The distribution of the outcomes."""
 
     @abstractmethod
-    def rows(self, table: pd.DataFrame) -> Rows:
+    def rows(self, table: pd.DataFrame) -> DesignRows:
         """The rows of a table as numbers."""
 
     @property
@@ -121,7 +123,7 @@ class FormulaModel(RegressionModel):
         known = dict(zip(self.encoding.labels, self.encoding.scales, strict=False))
         return known.get(variable, 0.0) or 1.0
 
-    def rows(self, table: pd.DataFrame) -> Rows:
+    def rows(self, table: pd.DataFrame) -> DesignRows:
         """The columns of the formula, with the levels and knots of the study."""
         encoding = self.encoding
         columns = {"trials": np.ones(len(table))}  # of a binomial outcome: its probability
@@ -131,7 +133,7 @@ class FormulaModel(RegressionModel):
                 columns[name] = table[column].to_numpy(float)
         if encoding.random is not None:
             columns["r"] = encoding.random_design(table)
-        return Rows(encoding.design(table), columns)
+        return DesignRows(encoding.design(table), columns)
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class PlainModel(RegressionModel):
         """The names of the covariates."""
         return [label for label in self.labels if label != INTERCEPT]
 
-    def rows(self, table: pd.DataFrame) -> Rows:
+    def rows(self, table: pd.DataFrame) -> DesignRows:
         """The columns of X, with ones for the intercept."""
         check_columns(table, self.variables)
         ones = pd.Series(1.0, table.index)
@@ -167,12 +169,12 @@ class PlainModel(RegressionModel):
         check_columns(table, own)
         columns = {"trials": np.ones(len(table))}  # of a binomial outcome: its probability
         columns |= {name: table[name].to_numpy(float) for name in own}
-        return Rows(np.column_stack([np.asarray(part, float) for part in parts]), columns)
+        return DesignRows(np.column_stack([np.asarray(part, float) for part in parts]), columns)
 
 
 def regression_of(attrs: Mapping[str, Any], posterior: xr.Dataset) -> RegressionModel:
     """Return the regression of a result, or say that there is none."""
-    record = json.loads(attrs.get("model", "{}"))
+    record = model_record(attrs)
     if "regression" in record:
         return FormulaModel(record["regression"])
     if record.get("kind") == "regression" and COEFFICIENTS in posterior:
@@ -195,32 +197,23 @@ def plain_family(record: Mapping[str, Any]) -> Family:
 
 def family_in(attrs: Mapping[str, Any]) -> Family | None:
     """The family of the regression of a result; None if it is of another model."""
-    from starlings.models.families import family_of  # it imports JAX
-
-    record = json.loads(attrs.get("model", "{}"))
+    record = model_record(attrs)
     if "regression" in record:
-        own = record["regression"]
-        return family_of(own["family"], **own.get("family_settings", {}))
+        return FormulaModel(record["regression"]).family
     return plain_family(record) if record.get("kind") == "regression" else None
 
 
-def as_table(rows: Any, name: str) -> pd.DataFrame:
-    """Return rows as a table: a data frame, or a mapping of column names to values.
+def table_of_rows(rows: Any, name: str) -> pd.DataFrame:
+    """Return rows as a table: one of pandas, Polars, Arrow or DuckDB, or columns by their names.
 
     Args:
         rows: the rows; with single values in all columns it is one row.
         name: the argument, for messages.
     """
-    if isinstance(rows, pd.DataFrame):
-        table = rows
-    elif isinstance(rows, Mapping):
-        is_single = all(np.ndim(value) == 0 for value in rows.values())
-        table = pd.DataFrame([rows]) if is_single else pd.DataFrame(dict(rows))
-    else:
-        raise TypeError(
-            f"`{name}` must be a table, or a mapping of column names to values such as "
-            f'{{"age": 60}}, got {type(rows).__name__}.'
-        )
+    from starlings.problem.tables import as_table  # its room imports JAX
+
+    is_one_row = isinstance(rows, Mapping) and all(np.ndim(v) == 0 for v in rows.values())
+    table = pd.DataFrame([rows]) if is_one_row else as_table(rows, name)
     if len(table) == 0:
         raise ValueError(f"`{name}` has no rows.")
     return table

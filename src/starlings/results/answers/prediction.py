@@ -22,16 +22,16 @@ import pandas as pd
 import xarray as xr
 
 from starlings.errors import check_choice, nearest
-from starlings.results.answers.intervals import interval_levels, moments_and_interval
 from starlings.results.answers.model import (
     COEFFICIENTS,
     STANDARDISED,
+    DesignRows,
     RegressionModel,
-    Rows,
-    as_table,
     regression_of,
+    table_of_rows,
 )
 from starlings.results.answers.site_effects import effects_of
+from starlings.results.intervals import interval_levels, moments_and_interval
 from starlings.results.tables import ROW_HEADING, AnswerTable
 
 MAX_DRAWS = 4000
@@ -73,11 +73,11 @@ class Predictor:
         found = chosen_draws(_of_agent(posterior, site), draws)
         return cls(model, found, effects_of(found, site, np.random.default_rng([seed, 1])))
 
-    def expected(self, rows: Rows) -> np.ndarray:
+    def expected(self, rows: DesignRows) -> np.ndarray:
         """The expected outcome of every row, eq. (2), (draw, row)."""
         return self.model.family.mean(self.draws, self._eta(rows), dict(rows.columns))
 
-    def outcomes(self, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+    def outcomes(self, rows: DesignRows, rng: np.random.Generator) -> np.ndarray:
         """One outcome of every row for every draw, eq. (3), (draw, row)."""
         return self.model.family.draw(rng, self.draws, self._eta(rows), dict(rows.columns))
 
@@ -112,13 +112,13 @@ class Predictor:
         coefficients = self.draws.get(STANDARDISED, self.draws[COEFFICIENTS])
         return replace(self, draws={**self.draws, COEFFICIENTS: coefficients})
 
-    def blocks(self, rows: Rows) -> Iterator[Rows]:
+    def blocks(self, rows: DesignRows) -> Iterator[DesignRows]:
         """The rows, some at a time."""
         size = max(1, BLOCK_NUMBERS // self.num_draws)
         for first in range(0, len(rows.x), size):
             yield rows.part(slice(first, first + size))
 
-    def _eta(self, rows: Rows) -> np.ndarray:
+    def _eta(self, rows: DesignRows) -> np.ndarray:
         eta = self.draws[COEFFICIENTS] @ rows.x.T + rows.columns.get("offset", 0.0)  # (1)
         if "r" not in rows.columns:
             return eta
@@ -137,10 +137,10 @@ def _of_agent(posterior: xr.Dataset, site: str | None) -> xr.Dataset:
     return posterior.isel(agent=[agents.index(site)])
 
 
-def _of_site(rows: Mapping[str, Any]) -> Rows:
+def _of_site(rows: Mapping[str, Any]) -> DesignRows:
     """The rows of a site, as a problem has them."""
     columns = {name: np.asarray(column, float) for name, column in rows.items() if name != "x"}
-    return Rows(np.asarray(rows["x"], float), columns)
+    return DesignRows(np.asarray(rows["x"], float), columns)
 
 
 def predicted(
@@ -156,7 +156,7 @@ def predicted(
     """Return the table of `Result.predict`, which explains the arguments."""
     check_choice(KINDS, kind=kind)
     interval_levels(prob)  # refuses what is no probability
-    table = as_table(new_rows, "new_rows")
+    table = table_of_rows(new_rows, "new_rows")
     predictor = Predictor.of(attrs, posterior, site, draws, seed)
     rng = np.random.default_rng(seed)
     rows = predictor.model.rows(table)

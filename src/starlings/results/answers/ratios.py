@@ -20,8 +20,8 @@ import numpy as np
 import xarray as xr
 
 from starlings.errors import nearest
-from starlings.results.answers.intervals import interval_levels
 from starlings.results.answers.model import COEFFICIENTS, family_in
+from starlings.results.intervals import interval_levels
 from starlings.results.parameter_table import (
     MAX_SERIES,
     ParameterTable,

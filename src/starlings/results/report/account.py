@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from starlings.results.groups import model_record
 from starlings.results.result import Result
 from starlings.results.summary import Summary
 from starlings.system.files import format_bytes
@@ -98,7 +98,7 @@ def facts(result: Result, summary: Summary) -> list[Fact]:
         "Precision": run["precision"],
         "Software": f"starlings {run['version']}",
         "Log-evidence": _evidence(attrs),
-        "Study": json.loads(attrs.get("model", "{}")).get("study", ""),
+        "Study": model_record(attrs).get("study", ""),
     }
     return [Fact(name, str(value)) for name, value in found.items() if value not in ("", None)]
 

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from starlings.results.answers.model import COEFFICIENTS, family_in, regression_of
+from starlings.results.groups import model_record
 
 RATIO_OF = {
     "odds ratio": "odds",
@@ -63,7 +64,7 @@ class Question:
     @property
     def model(self) -> dict[str, Any]:
         """What the result says of its model."""
-        return json.loads(self.attrs.get("model", "{}"))
+        return model_record(self.attrs)
 
     @property
     def is_regression(self) -> bool:
