@@ -18,6 +18,7 @@ import pandas as pd
 import xarray as xr
 
 from starlings.errors import nearest
+from starlings.problem import tables
 
 if TYPE_CHECKING:
     from starlings.models.families import Family
@@ -124,6 +125,7 @@ class FormulaModel(RegressionModel):
     def rows(self, table: pd.DataFrame) -> Rows:
         """The columns of the formula, with the levels and knots of the study."""
         encoding = self.encoding
+        check_present(table, self.variables)
         columns = {"trials": np.ones(len(table))}  # of a binomial outcome: its probability
         for name, column in (("offset", encoding.offset), ("trials", encoding.trials)):
             if column is not None and (name == "offset" or column in table.columns):
@@ -205,22 +207,18 @@ def family_in(attrs: Mapping[str, Any]) -> Family | None:
 
 
 def as_table(rows: Any, name: str) -> pd.DataFrame:
-    """Return rows as a table: a data frame, or a mapping of column names to values.
+    """Return rows as a table of pandas.
 
     Args:
-        rows: the rows; with single values in all columns it is one row.
+        rows: a table of pandas, Polars, Arrow or DuckDB, or a mapping of column names to values;
+            with single values in all columns it is one row.
         name: the argument, for messages.
     """
-    if isinstance(rows, pd.DataFrame):
-        table = rows
-    elif isinstance(rows, Mapping):
+    if isinstance(rows, Mapping):
         is_single = all(np.ndim(value) == 0 for value in rows.values())
         table = pd.DataFrame([rows]) if is_single else pd.DataFrame(dict(rows))
     else:
-        raise TypeError(
-            f"`{name}` must be a table, or a mapping of column names to values such as "
-            f'{{"age": 60}}, got {type(rows).__name__}.'
-        )
+        table = tables.as_table(rows, name)
     if len(table) == 0:
         raise ValueError(f"`{name}` has no rows.")
     return table
@@ -228,11 +226,17 @@ def as_table(rows: Any, name: str) -> pd.DataFrame:
 
 def check_columns(table: pd.DataFrame, wanted: Sequence[str]) -> None:
     """Refuse a table without one of the columns, or with an entry of them that is no number."""
+    check_present(table, wanted)
+    for name in wanted:
+        if not np.isfinite(pd.to_numeric(table[name], errors="coerce")).all():
+            raise ValueError(f"the new rows must have finite numbers in the column {name!r}.")
+
+
+def check_present(table: pd.DataFrame, wanted: Sequence[str]) -> None:
+    """Refuse a table without one of the columns."""
     for name in wanted:
         if name not in table.columns:
             raise ValueError(
-                f"`new_rows` must have the columns {list(wanted)}; {name!r} is missing."
+                f"the new rows must have the columns {list(wanted)}; {name!r} is missing."
                 f"{nearest(name, map(str, table.columns))}"
             )
-        if not np.isfinite(pd.to_numeric(table[name], errors="coerce")).all():
-            raise ValueError(f"`new_rows` must have finite numbers in the column {name!r}.")
