@@ -51,7 +51,10 @@ CODE = {
     "age | ward": r"`random = \"\(1 \+ age \| site\)\"`",
     "days in bed": "Missing operator between",
     "age ~ ward": "with one ~",
-    ".": "cannot be read",
+    ".": "name those that explain",
+    "offset(age)": r'offset = "column"`\.$',
+    "ns(age, 3)": r"Write bs\(\.\.\.\) or cr",
+    "I(age^2)": r"written with \*\*",
     "0": "explains nothing",
     "agee": "no column 'agee'.*Did you mean 'age'",
     "log(ward)": "column 'ward' has 150 entries of text .* has to have numbers",
@@ -80,6 +83,7 @@ def test_a_formula_that_was_refused_is_not_handed_on_to_formulaic():
 
 COLUMNS = {
     "numbers as text": (lambda n: [str(k) for k in range(n)], "150 numbers written as text"),
+    "decimal commas": (lambda n: [f"{k},5" for k in range(n)], "150 numbers written as text"),
     "mixed": (lambda n: ["a", *range(n - 1)], r"149 numbers, 1 entries of text .* write C\(x\)"),
     "dates": (lambda n: [datetime.date(2020, 1, 1)] * n, "150 dates or times"),
     "dates as text": (lambda n: ["2020-01-31"] * n, "150 dates or times"),

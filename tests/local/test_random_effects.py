@@ -81,6 +81,17 @@ def test_potentials_are_those_of_the_equations(is_correlated):
     assert "site_effect" in found.local_names
 
 
+@pytest.mark.quick(1)
+def test_correlations_that_round_to_an_end_have_a_density_and_a_gradient():
+    with jax.enable_x64(True):
+        found = problem()
+        for t in (30.0, -400.0):
+            point = jnp.array([0.3, -0.5, 0.2, -1.0, t, 1.2, -0.7])
+            assert np.isfinite(found.potentials(point)).all()
+            gradient = jax.grad(found.log_prior)(point)
+            assert np.isfinite(gradient).all()
+
+
 @pytest.mark.slow
 def test_a_summary_names_the_effects_of_every_site():
     result = st.sample(
@@ -88,7 +99,8 @@ def test_a_summary_names_the_effects_of_every_site():
     )
     index = list(result.summary().index)
     assert "site_effect[site 1, age]" in index
-    assert "correlation_site[Intercept, 1]" in index
+    assert "correlation_site[Intercept, age]" in index
+    assert len(result.summary(parameters="site_effect")) == 6
     assert "sd_site[age]" in index
     table = result.check().table
     assert (table["rhat"] < 1.2).all()

@@ -74,7 +74,7 @@ def all_entries(posterior: xr.Dataset) -> list[str]:
 
 
 def by_site(posterior: xr.Dataset) -> list[xr.Dataset]:
-    """Return the variables that all agents share and, if there are any, those of single agents.
+    """Return the variables that all agents share and those of single agents, if there are any.
 
     The latter have one agent, `OWN_SITE`, and the sites as their first own dimension, so that their
     entries are those of every site, such as `effect[north, age]`.
@@ -83,7 +83,8 @@ def by_site(posterior: xr.Dataset) -> list[xr.Dataset]:
     if not own:
         return [posterior]
     local = posterior[own].rename(agent=SITE_DIM).expand_dims(agent=[OWN_SITE])
-    return [posterior.drop_vars(own), local.transpose("chain", "draw", "agent", SITE_DIM, ...)]
+    parts = [posterior.drop_vars(own), local.transpose("chain", "draw", "agent", SITE_DIM, ...)]
+    return [part for part in parts if part.data_vars]
 
 
 def shared(posterior: xr.Dataset) -> xr.Dataset:

@@ -103,10 +103,17 @@ def _kind(name: str, counts: Sequence[int], request: Request) -> str:
     if is_text and name in _whole(request) and name not in request.measured:
         return CATEGORY
     seen = ", ".join(f"{n:,} {kind}" for kind, n in zip(KINDS, counts, strict=True) if n)
-    remedy = f", or write C({_quoted(name)}) if they are names of categories" if not is_text else ""
+    remedy = "" if is_text else f": convert it{_or_categories(name, request)}"
     raise FormulaError(
         f"column {name!r} has {seen} at all sites together, and has to have numbers{remedy}."
     )
+
+
+def _or_categories(name: str, request: Request) -> str:
+    """The other remedy for a column of numbers as text, if it may have categories."""
+    if name in request.measured or name == request.outcome:
+        return ""
+    return f", or write C({_quoted(name)}) if they are names of categories"
 
 
 def _as_they_are(request: Request) -> set[str]:

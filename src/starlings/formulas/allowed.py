@@ -44,6 +44,14 @@ STATEFUL: Mapping[str, tuple[str, ...]] = {
 WIDE = ("poly", *SPLINES)
 """Those of them with several columns, which can only be a whole term."""
 CATEGORY = "C"
+ELSEWHERE: Mapping[str, str] = {
+    "offset": 'Compute such a column beforehand, and name it in `offset = "column"`',
+    "factor": "Write C(...) for categories",
+    **dict.fromkeys(("ns", "s", "pspline"), "Write bs(...) or cr(...) for a smooth curve"),
+    "Surv": "Write survival(time, event) as the outcome",
+    "cbind": "Write successes / trials as the outcome",
+}
+"""What is written instead of functions that formulas of other programs have."""
 CODINGS = ("Treatment", "Sum")
 """How a category is coded in `C(column, coding)`."""
 OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -94,6 +102,8 @@ def _check_node(node: ast.AST, spelled: Spelled) -> None:
             raise refusal(node, "comparisons are <, <=, >, >=, == and !=", spelled)
         _check_node(node.left, spelled)
         _check_node(node.comparators[0], spelled)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+        raise refusal(node, "a power of a column is written with **, such as I(age**2)", spelled)
     elif not (isinstance(node, ast.Name) or is_number(node)):
         raise refusal(
             node, "an expression may have columns, numbers, arithmetic and known functions", spelled
@@ -121,9 +131,10 @@ def _check_call(node: ast.Call, spelled: Spelled) -> None:
         if name == CATEGORY:
             raise refusal(node, "C(...) takes one column, and can only be a term", spelled)
         shown = f"{name}(...)" if name else repr(spelled(node))
+        remedy = ELSEWHERE.get(name, "Compute such a column beforehand")
         raise FormulaError(
             f"`formula` calls {shown}, which is not one of {', '.join(known)}: formulas run no "
-            f"code. Compute such a column beforehand.{hint}"
+            f"code. {remedy}.{'' if name in ELSEWHERE else hint}"
         )
     if not node.args:
         raise refusal(node, f"{name}(...) needs a column", spelled)

@@ -128,8 +128,9 @@ def _kind_of(entry: Any) -> int:
 
 
 def _is_number(text: str) -> bool:
+    """Whether a text is a number, perhaps with a decimal comma or commas between thousands."""
     try:
-        float(text)
+        float(text.replace(",", ""))
     except ValueError:
         return False
     return True

@@ -63,7 +63,7 @@ def regression(
             those that occur, in sorted order, or those of a pandas Categorical.
         reference: by column, the level to which the others are compared.
         offset: the column of what is added to the linear predictor.
-        weights: the column of weights of the rows.
+        weights: the column of weights of the rows: one of weight 2 counts as two such rows.
         trials: the column of the numbers of trials.
         random: what varies from site to site, such as "(1 + age | site)".
         settings: of the family, such as `degrees_of_freedom` of Student's t, or `cuts`, the times

@@ -48,11 +48,12 @@ LogLikelihood = Callable[[Values, Values], Any]
 
 
 class Tanh:
-    """The transform of a number between -1 and 1: theta = tanh(z)."""
+    """The transform of a number between -1 and 1: theta = tanh(z), never rounded to an end."""
 
     def __call__(self, z: jax.Array) -> jax.Array:
         """The constrained value theta = T(z)."""
-        return jnp.tanh(z)
+        largest = 1 - jnp.finfo(z.dtype).eps
+        return jnp.clip(jnp.tanh(z), -largest, largest)
 
     def _inverse(self, theta: jax.Array) -> jax.Array:
         return jnp.arctanh(theta)
@@ -183,10 +184,13 @@ class RandomEffects:
             shown = {name: value for name, value in p.items() if name not in COORDINATES}
             return {**shown, **({} if derived is None else derived(p)), **self.derived(p)}
 
+        axes = ("correlation_site_dim_0", "correlation_site_dim_1") if self.has_correlations else ()
+        dims, coords = (
+            ({"correlation_site": axes} if axes else {}),
+            dict.fromkeys(axes, self.labels),
+        )
         labels = {"site_effect": self.labels}
-        if self.has_correlations:
-            labels["correlation_site"] = self.labels
-        return problem.with_report(Report(saved, labels))
+        return problem.with_report(Report(saved, labels, dims=dims, coords=coords))
 
     def _exponents(self) -> np.ndarray:
         """b_i of eq. (3), in the order of the partial correlations."""

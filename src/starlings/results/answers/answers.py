@@ -143,7 +143,8 @@ class Answers(ABC):
         """Average marginal effects on the expected outcome, in its unit, over some rows.
 
         Of a number, the slope: the change of the expected outcome for one unit of the covariate, at
-        the rows as they are. Of a category, the change from the reference level to each other one.
+        the rows as they are. Of a category, the change from the reference level to each other one;
+        of a truth value, that from False to True.
 
         Args:
             rows: a table of rows to average over, or a mapping of column names to values for a

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from starlings.errors import nearest
-from starlings.results.answers.model import table_of_rows
+from starlings.results.answers.model import RegressionModel, table_of_rows
 from starlings.results.answers.prediction import Predictor
 from starlings.results.intervals import moments_and_interval
 from starlings.results.tables import ROW_HEADING, AnswerTable
@@ -50,15 +50,23 @@ def effects(
     table, found, model = table_of_rows(rows, "rows"), {}, predictor.model
     wanted = model.variables if variables is None else _known(variables, model.variables)
     for variable in wanted:
-        if variable in model.levels:
-            first, *others = model.levels[variable]
+        if compared := _compared(model, table, variable):
+            first, *others = compared
             base = _average(predictor, table, {variable: first})
             for level in others:
                 here = _average(predictor, table, {variable: level})
-                found[f"{variable}: {_title(level, first, False)}"] = here - base  # (2)
+                found[f"{variable}: {_title(str(level), str(first), False)}"] = here - base  # (2)
         else:
             found[f"{variable}: slope"] = _slope(predictor, table, variable)
     return _summarised(found, prob, "effect")
+
+
+def _compared(model: RegressionModel, table: pd.DataFrame, variable: str) -> Sequence[Any]:
+    """The values of a category or of a truth value, the reference first; () for a number."""
+    if variable in model.levels:
+        return model.levels[variable]
+    is_truth = variable in table.columns and pd.api.types.is_bool_dtype(table[variable])
+    return (False, True) if is_truth else ()
 
 
 def _average(predictor: Predictor, table: pd.DataFrame, values: Mapping[str, Any]) -> np.ndarray:

@@ -126,6 +126,7 @@ class FormulaModel(RegressionModel):
     def rows(self, table: pd.DataFrame) -> DesignRows:
         """The columns of the formula, with the levels and knots of the study."""
         encoding = self.encoding
+        check_present(table, self.variables)
         columns = {"trials": np.ones(len(table))}  # of a binomial outcome: its probability
         for name, column in (("offset", encoding.offset), ("trials", encoding.trials)):
             if column is not None and (name == "offset" or column in table.columns):
@@ -204,10 +205,11 @@ def family_in(attrs: Mapping[str, Any]) -> Family | None:
 
 
 def table_of_rows(rows: Any, name: str) -> pd.DataFrame:
-    """Return rows as a table: one of pandas, Polars, Arrow or DuckDB, or columns by their names.
+    """Return rows as a table of pandas.
 
     Args:
-        rows: the rows; with single values in all columns it is one row.
+        rows: a table of pandas, Polars, Arrow or DuckDB, or a mapping of column names to values;
+            with single values in all columns it is one row.
         name: the argument, for messages.
     """
     from starlings.problem.tables import as_table  # its room imports JAX
@@ -221,11 +223,17 @@ def table_of_rows(rows: Any, name: str) -> pd.DataFrame:
 
 def check_columns(table: pd.DataFrame, wanted: Sequence[str]) -> None:
     """Refuse a table without one of the columns, or with an entry of them that is no number."""
+    check_present(table, wanted)
+    for name in wanted:
+        if not np.isfinite(pd.to_numeric(table[name], errors="coerce")).all():
+            raise ValueError(f"the new rows must have finite numbers in the column {name!r}.")
+
+
+def check_present(table: pd.DataFrame, wanted: Sequence[str]) -> None:
+    """Refuse a table without one of the columns."""
     for name in wanted:
         if name not in table.columns:
             raise ValueError(
-                f"`new_rows` must have the columns {list(wanted)}; {name!r} is missing."
+                f"the new rows must have the columns {list(wanted)}; {name!r} is missing."
                 f"{nearest(name, map(str, table.columns))}"
             )
-        if not np.isfinite(pd.to_numeric(table[name], errors="coerce")).all():
-            raise ValueError(f"`new_rows` must have finite numbers in the column {name!r}.")

@@ -122,8 +122,16 @@ class Question:
     @property
     def priors(self) -> dict[str, str]:
         """What was assumed of every parameter before, as texts."""
-        found = self.model.get("regression", {}).get("priors", {})
-        return {str(name): str(text) for name, text in found.items()}
+        about = self.model.get("regression", {})
+        average = about.get("priors_of_average_row", ())
+        called = {name: f"{name} (of an average row)" for name in average}
+        found = about.get("priors", {})
+        return {called.get(name, str(name)): str(text) for name, text in found.items()}
+
+    @property
+    def is_in_one_place(self) -> bool:
+        """Whether one process had the rows of all sites."""
+        return self.attrs.get("processes") == 1 and len(self.agents) > 1
 
     @property
     def site_names(self) -> list[str]:
