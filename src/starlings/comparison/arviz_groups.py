@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from starlings.comparison.models import OUTCOME
 from starlings.comparison.site_likelihood import (
     flat_vectors,
     log_likelihood_blocks,
@@ -19,8 +20,6 @@ from starlings.results.answers.model import COEFFICIENTS
 from starlings.results.answers.prediction import Predictor
 from starlings.results.result import Result, as_arviz
 
-OUTCOME = "y"
-"""The column with the outcome."""
 PREDICTORS = "x"
 """The column of a regression with the covariates of a row."""
 

@@ -43,7 +43,8 @@ STATEFUL: Mapping[str, tuple[str, ...]] = {
 """Functions that remember numbers of the data, such as a mean, and their settings in order."""
 WIDE = ("poly", *SPLINES)
 """Those of them with several columns, which can only be a whole term."""
-CATEGORY = "C"
+CATEGORY_CALL = "C"
+"""What makes a term of categories of a column."""
 ELSEWHERE: Mapping[str, str] = {
     "offset": 'Compute such a column beforehand, and name it in `offset = "column"`',
     "factor": "Write C(...) for categories",
@@ -126,9 +127,9 @@ def _check_call(node: ast.Call, spelled: Spelled) -> None:
     """Refuse functions that are not on the lists, and arguments that they do not have."""
     name = function_of(node)
     if name not in FUNCTIONS and name not in STATEFUL:
-        known = sorted([*FUNCTIONS, *STATEFUL, CATEGORY])
+        known = sorted([*FUNCTIONS, *STATEFUL, CATEGORY_CALL])
         hint = nearest(name, known)
-        if name == CATEGORY:
+        if name == CATEGORY_CALL:
             raise refusal(node, "C(...) takes one column, and can only be a term", spelled)
         shown = f"{name}(...)" if name else repr(spelled(node))
         remedy = ELSEWHERE.get(name, "Compute such a column beforehand")

@@ -24,7 +24,7 @@ import numpy as np
 
 from starlings.errors import FormulaError
 from starlings.formulas.allowed import (
-    CATEGORY,
+    CATEGORY_CALL,
     CODINGS,
     COMPARISONS,
     FUNCTIONS,
@@ -104,7 +104,7 @@ class Expression:
             ) from None
         found = cls(text, tree, names)
         try:
-            if function_of(tree) == CATEGORY and tree.args:  # type: ignore[attr-defined]
+            if function_of(tree) == CATEGORY_CALL and tree.args:  # type: ignore[attr-defined]
                 found._category(tree)  # type: ignore[arg-type]
             else:
                 check_expression(tree, found._text)
@@ -125,7 +125,7 @@ class Expression:
     def category(self) -> Category | None:
         """The column of categories that it is, if it is `C(...)`."""
         node = self.tree
-        if not (isinstance(node, ast.Call) and node.func.id == CATEGORY):  # type: ignore[attr-defined]
+        if not (isinstance(node, ast.Call) and node.func.id == CATEGORY_CALL):  # type: ignore[attr-defined]
             return None
         return self._category(node)
 

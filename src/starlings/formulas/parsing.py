@@ -20,7 +20,7 @@ SITE = "site"
 SURVIVAL = "survival"
 """The outcome `survival(time, event)`."""
 RANDOM = re.compile(r"\s*\((?P<terms>[^|]*)(?P<bar>\|\|?)(?P<group>[^|]*)\)\s*", re.DOTALL)
-POWERS = re.compile(r"(?:\*\*|\^)\s*([0-9]+)")
+POWER = re.compile(r"(?:\*\*|\^)\s*([0-9]+)")
 CALL = re.compile(r"\w\([^()]*\)|\{[^{}]*\}")
 MOST_TOGETHER = 6
 """The largest power of a sum of terms, which has products of so many columns."""
@@ -170,7 +170,7 @@ def _parsed(text: str) -> Any:
         raise FormulaError(
             "`formula` has '.' for all columns; name those that explain the outcome."
         )
-    if any(int(power[:3]) > MOST_TOGETHER for power in POWERS.findall(_without_calls(text))):
+    if any(int(power[:3]) > MOST_TOGETHER for power in POWER.findall(_without_calls(text))):
         raise FormulaError(
             f"`formula` has a power of terms above {MOST_TOGETHER}, got {text!r}. A power of a "
             "column is written I(column**2)."

@@ -31,7 +31,7 @@ from starlings.problem.shards import Rows
 if TYPE_CHECKING:
     from starlings.problem.fields import ProblemFields
 
-SITE = "number of the site"
+SITE_NUMBER = "number of the site"
 """The column of pooled rows that says which site they come from."""
 TRIALS = 3
 """Random points at which saved values are compared, to find those that depend on local ones."""
@@ -180,12 +180,12 @@ class JointLikelihood(Likelihood):
     def __call__(self, x: jax.Array, rows: Rows) -> jax.Array:
         """The log-likelihood of every row, (row,)."""
         vectors = self.joint.vectors(x)
-        columns = {name: column for name, column in rows.items() if name != SITE}
+        columns = {name: column for name, column in rows.items() if name != SITE_NUMBER}
 
         def one(site: Any, row: Any) -> Any:
             return self.of_site(vectors[site], jax.tree.map(lambda entry: entry[None], row))[0]
 
-        return jax.vmap(one)(rows[SITE].astype(int), columns)
+        return jax.vmap(one)(rows[SITE_NUMBER].astype(int), columns)
 
 
 @dataclass(frozen=True)
@@ -243,11 +243,11 @@ def _labels(
 
 
 def with_site_numbers(shards: Mapping[str, Rows]) -> dict[str, Any]:
-    """The rows of every site, with the column `SITE`."""
+    """The rows of every site, with the column `SITE_NUMBER`."""
     numbered = {}
     for number, (site, rows) in enumerate(shards.items()):
         count = len(next(iter(rows.values())))
-        numbered[site] = {**rows, SITE: np.full(count, float(number))}
+        numbered[site] = {**rows, SITE_NUMBER: np.full(count, float(number))}
     return numbered
 
 

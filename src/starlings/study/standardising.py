@@ -19,9 +19,7 @@ import numpy as np
 import pandas as pd
 
 from starlings.problem.report import Report, Values
-
-COEFFICIENTS, STANDARDISED = "beta", "beta_standardised"
-"""The names of the draws in original units and of those for standardised columns."""
+from starlings.results.answers.model import COEFFICIENTS, STANDARDISED
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Exact laws of samplers on quadratic potentials, and how fast D-ADMMS converges."""
 
 from starlings.theory import (
+    admm_laws,
     built_in_laws,
     hub_distributed_laws,
     hub_elf_laws,
@@ -38,6 +39,7 @@ __all__ = [
     "Moments",
     "Recursion",
     "Stacked",
+    "admm_laws",
     "built_in_laws",
     "check_stability",
     "coefficients",

@@ -1,13 +1,8 @@
 """The exact laws of this library's samplers on quadratic potentials, registered with `laws`.
 
-Notation: A adjacency, D = diag(degrees), L = D - A, L+ = D + A, W Metropolis weights, all acting on
-stacked vectors (a Kronecker product with the identity of the parameters), H = blockdiag(H_i).
-
-Consensus ADMM (C-ADMM, D-ADMMS, Midpoint D-ADMMS), with a noise n in the gradient. The state is
-(x, q) with duals p = U q, U a basis of the range of L, since the duals sum to zero.
-
-    (H + 2 rho D) y = rho L+ x - p + b - n,     p' = p + rho L y                           (1)
-    x' = y,   or reflected   x' = 2 y - D^-1 L+ x / 2                                      (2)
+Notation: A adjacency, D = diag(degrees), L = D - A, L+ = D + A, U a basis of the range of L, W
+Metropolis weights, all acting on stacked vectors (a Kronecker product with the identity of the
+parameters), H = blockdiag(H_i). The laws of consensus ADMM, eqs. (1) and (2), are in `admm_laws`.
 
 The gradient-based samplers, with u = w (private noise) or u = 1 w / sqrt(N) with one w for all
 (coherent noise):
@@ -46,123 +41,19 @@ import scipy.linalg
 
 from starlings.errors import NoLawError
 from starlings.samplers import (
-    CADMM,
-    DADMMS,
     DSGHMC,
     DSGLD,
     DULA,
     GEXTRA,
     MAHMC,
-    AsyncDADMMS,
     DIGing,
     EventDULA,
-    MidpointADMMS,
     NetworkGibbs,
     PeerLearning,
 )
 from starlings.samplers.langevin import LangevinSampler
 from starlings.theory.laws import Stacked, register_law
-from starlings.theory.local_laws import local_admm_law
-from starlings.theory.penalised import with_ridge
 from starlings.theory.recursions import Law, Recursion
-
-CONNECTED = 1e-9
-"""Eigenvalues of L below this share of the largest, or below this number if that is under 1, are
-rounding errors of zero."""
-
-
-def _apart(s: Stacked) -> np.ndarray:
-    """U, an orthonormal basis of the range of L, which is that of I - W: what agents differ by."""
-    values, vectors = np.linalg.eigh(s.laplacian)
-    return s.lift(vectors[:, values > CONNECTED * max(1.0, values[-1])])
-
-
-def _admm_law(
-    s: Stacked,
-    rho: float,
-    noise: np.ndarray,
-    readout: np.ndarray | None = None,
-    reflects: bool = False,
-) -> Law:
-    """Eqs. (1) and (2), reflected or not.
-
-    `noise` is a factor of the covariance of n, `readout` of that of the noise which only the
-    recorded draws have.
-    """
-    U = _apart(s)
-    L, D = s.lift(s.laplacian), s.lift(np.diag(s.degrees))
-    solve = np.linalg.inv(s.H + 2 * rho * D)
-    Lplus = 2 * D - L
-    from_x, from_q = rho * solve @ Lplus, -solve @ U  # (1)
-    dual = rho * U.T @ L
-    bottom = np.hstack([dual @ from_x, np.eye(U.shape[1]) + dual @ from_q])
-    factor = 2.0 if reflects else 1.0
-    mean = s.lift(np.diag(0.5 / np.maximum(s.degrees, 1))) @ Lplus if reflects else 0.0
-    top = np.hstack([factor * from_x - mean, factor * from_q])  # (2)
-    offset = np.concatenate([factor * solve @ s.b, dual @ solve @ s.b])
-    kick = np.vstack([-factor * solve @ noise, -dual @ solve @ noise])
-    step = Recursion(np.vstack([top, bottom]), offset, kick)
-    covariance = None if readout is None else readout @ readout.T
-    return Law.constant(s.shape, step, readout_covariance=covariance)
-
-
-@register_law(DADMMS)
-def _dadmms_law(s: Stacked, sampler: DADMMS) -> Law:
-    """n = sqrt(2) D w, 2 sqrt(rho D) w, or 2 sqrt(rho / sum d) D 1 w with one w for all.
-
-    Curvature-matched noise adds H^1/2 w with a w for each agent, or H 1 w with one for all.
-    The half-noise output adds e = -n / (4 rho D) with a fresh n to the recorded draws. A `Ridge`
-    adds its share to H, but for the noise.
-    """
-    rho, d = float(sampler.rho), s.degrees
-    if s.num_local:
-        return local_admm_law(s, sampler)
-    penalised = with_ridge(s, sampler.penalty)
-    if sampler.noise == "paper":
-        noise = s.lift(np.diag(np.sqrt(2) * d))
-    elif sampler.noise == "private":
-        noise = s.lift(np.diag(2 * np.sqrt(rho * d)))
-    else:
-        noise = _coherent_noise(s, rho)
-        if sampler.noise == "curvature":
-            values, vectors = np.linalg.eigh(s.H)
-            noise = np.hstack([noise, vectors * np.sqrt(np.maximum(values, 0))])
-        elif sampler.noise == "coherent-curvature":
-            noise = np.hstack([noise, s.H @ s.shared_noise])
-    if sampler.output != "half-noise":
-        return _admm_law(penalised, rho, noise)
-    return _admm_law(
-        penalised, rho, noise, s.lift(np.diag(1 / (4 * rho * np.maximum(d, 1)))) @ noise
-    )
-
-
-def _coherent_noise(s: Stacked, rho: float) -> np.ndarray:
-    """n = 2 sqrt(rho / sum d) D 1 w as a matrix that is applied to w."""
-    scale = 2 * np.sqrt(rho / max(s.degrees.sum(), 1.0))
-    return s.lift(np.diag(scale * s.degrees)) @ s.shared_noise
-
-
-@register_law(AsyncDADMMS)
-def _async_dadmms_law(s: Stacked, sampler: AsyncDADMMS) -> Law:
-    """Without loss: coherent noise, and output noise of variance (1 - pace / 2) / (2 rho sum d)."""
-    rho, pace = float(sampler.rho), float(1.0 if sampler.pace is None else sampler.pace)
-    step = 1 / (2 * rho * max(s.degrees.sum(), 1.0))
-    noise = np.sqrt(pace) * _coherent_noise(s, rho)
-    return _admm_law(s, rho, noise, np.sqrt(step * (1 - pace / 2)) * s.shared_noise)
-
-
-@register_law(MidpointADMMS)
-def _midpoint_law(s: Stacked, sampler: MidpointADMMS) -> Law:
-    """Coherent noise of half the variance, reflected."""
-    rho = float(sampler.rho)
-    return _admm_law(s, rho, _coherent_noise(s, rho) / np.sqrt(2), reflects=True)
-
-
-@register_law(CADMM)
-def _cadmm_law(s: Stacked, sampler: CADMM) -> Law:
-    """Eq. (1) without noise."""
-    penalised = with_ridge(s, sampler.penalty)
-    return _admm_law(penalised, float(sampler.rho), np.zeros((len(s.b), 1)))
 
 
 @register_law(DSGLD)
@@ -222,7 +113,7 @@ def _event_dula_law(s: Stacked, sampler: EventDULA) -> Law:
 def _gextra_law(s: Stacked, sampler: GEXTRA) -> Law:
     """Eq. (6)."""
     eta, h = float(sampler.step_size), float(sampler.memory)
-    U, W = _apart(s), s.lift(s.W)
+    U, W = s.apart, s.lift(s.W)
     pull = h * U.T @ (W - np.eye(len(s.b)))
     transition = np.block([[W - eta * s.H, U], [pull, np.eye(U.shape[1])]])  # (6)
     kick = np.sqrt(2 * eta) * unit_noise(s, sampler)
@@ -234,7 +125,7 @@ def _gextra_law(s: Stacked, sampler: GEXTRA) -> Law:
 def _diging_law(s: Stacked, sampler: DIGing) -> Law:
     """Eq. (7)."""
     eta = float(sampler.step_size)
-    U, W = _apart(s), s.lift(s.W)
+    U, W = s.apart, s.lift(s.W)
     pull = U.T @ (W - np.eye(len(s.b)))
     transition = np.block([[W - eta * s.H, -eta * U], [pull @ s.H, U.T @ W @ U]])  # (7)
     kick = np.sqrt(2 * eta) * unit_noise(s, sampler)
@@ -253,7 +144,7 @@ def _mahmc_law(s: Stacked, sampler: MAHMC) -> Law:
             "no exact law is known for form='published', whose decisions are not linear; there is "
             "one for 'published-unadjusted' and for 'corrected'."
         )
-    count, U, drift = len(s.b), _apart(s), float(sampler.drift)
+    count, U, drift = len(s.b), s.apart, float(sampler.drift)
     mixed = s.lift(np.linalg.matrix_power(s.W, sampler.tracking_rounds))
     spread = s.lift(np.linalg.matrix_power(s.W, sampler.consensus_rounds))
     eye = np.eye(count)

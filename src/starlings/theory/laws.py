@@ -29,6 +29,11 @@ BISECTIONS = 20
 """Halvings of the interval that holds the largest stable step: some six digits of it."""
 
 
+CONNECTED = 1e-9
+"""Eigenvalues of L below this share of the largest, or below this number if that is under 1, are
+rounding errors of zero."""
+
+
 @dataclass(frozen=True)
 class Stacked:
     """A quadratic problem on a network as dense matrices: all that an exact law is written in.
@@ -83,6 +88,15 @@ class Stacked:
     def lift(self, matrix: np.ndarray) -> np.ndarray:
         """A matrix on agents as a matrix on stacked vectors, the same for every parameter."""
         return np.kron(matrix, np.eye(self.shape[1]))
+
+    @property
+    def apart(self) -> np.ndarray:
+        """U, an orthonormal basis of the range of L, which is that of I - W: what agents differ by.
+
+        It acts on stacked vectors.
+        """
+        values, vectors = np.linalg.eigh(self.laplacian)
+        return self.lift(vectors[:, values > CONNECTED * max(1.0, values[-1])])
 
     @property
     def private_noise(self) -> np.ndarray:

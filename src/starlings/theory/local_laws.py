@@ -1,14 +1,14 @@
 """The exact law of D-ADMMS on quadratic potentials where agents have parameters of their own.
 
 A stacked vector z holds (x_1, u_1), (x_2, u_2), and so on; X picks the shared parameters of all
-agents from it, and V the local ones. With the other notation of `built_in_laws`, with duals p = U q
-of shared parameters only, noise n in these, and the step h = s^2 / (2 rho sum d) of the local ones,
-s their unit,
+agents from it, and V the local ones. With the other notation of `admm_laws`, with duals p = U q of
+shared parameters only, noise n in these, and the step e = s^2 / (2 rho sum d) of the local ones, s
+their unit, as in `starlings.samplers.local_proximal`,
 
-    K z' = X'(rho L+ X z - U q - n) + V'(V z + sqrt(2 h) xi) / h + b,                       (1)
-    K    = H + 2 rho X'D X + V'V / h,            q' = q + rho U'L X z'                      (2)
+    K z' = X'(rho L+ X z - U q - n) + V'(V z + sqrt(2 e) xi) / e + b,                       (1)
+    K    = H + 2 rho X'D X + V'V / e,            q' = q + rho U'L X z'                      (2)
 
-and half-noise output adds e = -X' n' / (4 rho D) + V' sqrt(2 h) xi' / 2, with fresh n' and xi'.
+and half-noise output adds -X' n' / (4 rho D) + V' sqrt(2 e) xi' / 2, with fresh n' and xi'.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from starlings.samplers import DADMMS
     from starlings.theory.laws import Stacked
 
-CONNECTED = 1e-9
-"""Eigenvalues of L below this share of the largest are rounding errors of zero."""
-
 
 def local_admm_law(s: Stacked, sampler: DADMMS) -> Law:
     """Eqs. (1) and (2) for one of the three laws of the noise."""
@@ -35,14 +32,14 @@ def local_admm_law(s: Stacked, sampler: DADMMS) -> Law:
         raise NoLawError("D-ADMMS with local parameters has no curvature noise and no penalty.")
     agents, dim = s.shape
     rho, unit = float(sampler.rho), float(sampler.local_scale)
-    h = unit**2 / (2 * rho * s.degrees.sum())
+    e = unit**2 / (2 * rho * s.degrees.sum())
     X, V = _picked(agents, dim, range(dim - s.num_local)), _picked(agents, dim, _local(s))
     shared = replace(s, shape=(agents, dim - s.num_local))
-    L, D, U = shared.lift(s.laplacian), shared.lift(np.diag(s.degrees)), shared.lift(_apart(s))
-    noise = _noise(shared, sampler.noise, rho)
-    solve = np.linalg.inv(s.H + 2 * rho * X.T @ D @ X + V.T @ V / h)  # (2)
-    from_z = solve @ (rho * X.T @ (2 * D - L) @ X + V.T @ V / h)  # (1)
-    from_q, kick = -solve @ X.T @ U, solve @ np.hstack([-X.T @ noise, np.sqrt(2 / h) * V.T])  # (1)
+    L, D, U = shared.lift(s.laplacian), shared.lift(np.diag(s.degrees)), shared.apart
+    noise = gradient_noise(shared, sampler.noise, rho)
+    solve = np.linalg.inv(s.H + 2 * rho * X.T @ D @ X + V.T @ V / e)  # (2)
+    from_z = solve @ (rho * X.T @ (2 * D - L) @ X + V.T @ V / e)  # (1)
+    from_q, kick = -solve @ X.T @ U, solve @ np.hstack([-X.T @ noise, np.sqrt(2 / e) * V.T])  # (1)
     dual = rho * U.T @ L @ X
     step = Recursion(
         np.block([[from_z, from_q], [dual @ from_z, np.eye(U.shape[1]) + dual @ from_q]]),
@@ -52,24 +49,26 @@ def local_admm_law(s: Stacked, sampler: DADMMS) -> Law:
     if sampler.output != "half-noise":
         return Law.constant(s.shape, step)
     halved = shared.lift(np.diag(1 / (4 * rho * np.maximum(s.degrees, 1)))) @ noise
-    readout = np.hstack([X.T @ halved, np.sqrt(h / 2) * V.T])
+    readout = np.hstack([X.T @ halved, np.sqrt(e / 2) * V.T])
     return Law.constant(s.shape, step, readout_covariance=readout @ readout.T)
 
 
-def _noise(shared: Stacked, law: str, rho: float) -> np.ndarray:
-    """The factor that is applied to w for the noise n of eqs. (3) to (5) of `dadmms`."""
-    d = shared.degrees
+def gradient_noise(s: Stacked, law: str, rho: float) -> np.ndarray:
+    """n of `admm_laws` as a matrix that is applied to w, for one of the laws of `DADMMS.noise`.
+
+    Of noises that are matched to the curvature it is the coherent part.
+    """
     if law == "paper":
-        return shared.lift(np.diag(np.sqrt(2) * d))
+        return s.lift(np.diag(np.sqrt(2) * s.degrees))
     if law == "private":
-        return shared.lift(np.diag(2 * np.sqrt(rho * d)))
-    return shared.lift(np.diag(2 * np.sqrt(rho / d.sum()) * d)) @ shared.shared_noise
+        return s.lift(np.diag(2 * np.sqrt(rho * s.degrees)))
+    return coherent_noise(s, rho)
 
 
-def _apart(s: Stacked) -> np.ndarray:
-    """An orthonormal basis, on agents, of the range of L."""
-    values, vectors = np.linalg.eigh(s.laplacian)
-    return vectors[:, values > CONNECTED * max(1.0, values[-1])]
+def coherent_noise(s: Stacked, rho: float) -> np.ndarray:
+    """n = 2 sqrt(rho / sum d) D 1 w as a matrix that is applied to w."""
+    scale = 2 * np.sqrt(rho / max(s.degrees.sum(), 1.0))
+    return s.lift(np.diag(scale * s.degrees)) @ s.shared_noise
 
 
 def _local(s: Stacked) -> range:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from starlings.formulas.encoding import INTERCEPT
 from starlings.models.families.family import Family
-from starlings.models.priors.joint import INTERCEPT, RegressionPrior
+from starlings.models.priors.joint import RegressionPrior
 from starlings.models.random_effects import RandomEffects
 from starlings.problem import Problem
 from starlings.problem.columns import RowError

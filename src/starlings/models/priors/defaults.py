@@ -20,8 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from starlings.formulas.encoding import INTERCEPT
 from starlings.models.families.family import Family
-from starlings.models.priors.joint import INTERCEPT, Average, RegressionPrior, check_priors
+from starlings.models.priors.joint import Average, RegressionPrior, check_priors
 from starlings.models.priors.prior import Prior
 from starlings.problem.parameters import Parameter
 

@@ -27,12 +27,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from starlings.errors import nearest
+from starlings.formulas.encoding import INTERCEPT
 from starlings.models.families.ordered import Ordered
 from starlings.models.priors.prior import Prior, PriorVector
 from starlings.problem.parameters import Parameter, Parameters
-
-INTERCEPT = "Intercept"
-"""The label of the column of ones."""
 
 
 @dataclass(frozen=True)

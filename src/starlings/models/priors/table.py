@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from starlings.formulas.encoding import INTERCEPT
 from starlings.models.families import FAMILIES
-from starlings.models.priors.joint import INTERCEPT
 from starlings.models.priors.prior import Prior
 from starlings.problem import Problem
 

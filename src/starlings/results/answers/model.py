@@ -26,8 +26,8 @@ COEFFICIENTS = "beta"
 """The name of the coefficients of a regression."""
 STANDARDISED = "beta_standardised"
 """The coefficients of the rows as their sites have them, if a study has standardised these; `beta`
-is then of the original columns. The same as in `starlings.study.standardising`."""
-INTERCEPT = "intercept"
+is then of the original columns."""
+PLAIN_INTERCEPT = "intercept"
 """The label of the column of ones of the regressions of `starlings.models`."""
 OLD_NAMES = {
     "Bernoulli": "logistic",
@@ -159,13 +159,13 @@ class PlainModel(RegressionModel):
     @property
     def variables(self) -> list[str]:
         """The names of the covariates."""
-        return [label for label in self.labels if label != INTERCEPT]
+        return [label for label in self.labels if label != PLAIN_INTERCEPT]
 
     def rows(self, table: pd.DataFrame) -> DesignRows:
         """The columns of X, with ones for the intercept."""
         check_columns(table, self.variables)
         ones = pd.Series(1.0, table.index)
-        parts = [ones if name == INTERCEPT else table[name] for name in self.labels]
+        parts = [ones if name == PLAIN_INTERCEPT else table[name] for name in self.labels]
         own = [name for name in ROW_COLUMNS if name in table.columns]
         check_columns(table, own)
         columns = {"trials": np.ones(len(table))}  # of a binomial outcome: its probability
