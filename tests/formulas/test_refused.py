@@ -12,6 +12,7 @@ import pytest
 from starlings.errors import CollinearColumnsWarning, ConstantColumnWarning, FormulaError
 from starlings.formulas import Formula, Request, Sums, agree
 from starlings.formulas.parsing import Terms
+from starlings.formulas.rows import SiteRows
 from tests.formulas.tables import agreed, by_site, rows
 
 RUN = []
@@ -162,6 +163,8 @@ def test_missing_entries_need_a_choice_and_are_counted_by_site_and_column():
             table.assign(age=table["age"].where(table["hospital"] != "west")),
             missing="drop",
         )
+    with pytest.raises(FormulaError, match="'west' has no rows; leave it out"):
+        SiteRows.of("west", table[:0]).complete(["age"])
     with pytest.raises(ValueError, match="`missing` must be one of"):
         agreed("y ~ age", table, missing="skip")
 

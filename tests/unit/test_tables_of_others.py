@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import starlings as st
+from starlings.problem.shards import check_shards
 from starlings.problem.tables import as_column, as_table
 
 pl = pytest.importorskip("polars")
@@ -73,3 +74,5 @@ def test_a_regression_takes_them(kind):
     shards = {"a": {"x": other["age"], "y": other["ill"]}}
     problem = st.Problem(lambda p, row: p["m"] * row["x"], lambda p: 0.0, {"m": ()}, shards)
     np.testing.assert_array_equal(problem.shards["a"]["x"], pandas["age"])
+    for whole in (other.select(["age", "ill"]), pandas[["age", "ill"]]):
+        np.testing.assert_array_equal(check_shards({"a": whole})["a"]["ill"], pandas["ill"])

@@ -58,6 +58,8 @@ class SiteRows:
     def complete(self, columns: Sequence[str]) -> SiteRows:
         """The rows without a missing entry; if there are none, that is an error."""
         kept = self.is_complete(columns)
+        if not len(kept):
+            raise FormulaError(f"site {self.site!r} has no rows; leave it out.")
         if not kept.any():
             raise FormulaError(
                 f"site {self.site!r} has no row without a missing entry, of {len(kept)}: "

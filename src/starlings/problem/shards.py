@@ -147,7 +147,7 @@ def check_shards(shards: Mapping[Any, Rows] | Sequence[Rows]) -> dict[str, Rows]
 
 def _as_arrays(site: str, rows: Any) -> Rows:
     """The columns of one site as NumPy arrays."""
-    rows = as_table(rows, "shards") if is_table(rows) else rows
+    rows = dict(as_table(rows, "shards").items()) if is_table(rows) else rows
     if not isinstance(rows, Mapping):
         raise TypeError(
             f"the shard of site {site!r} must map column names to arrays, "

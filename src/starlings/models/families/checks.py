@@ -11,6 +11,11 @@ from starlings.problem.columns import RowError, as_floats, faults_as_text
 
 OPTIONAL = {"trials": "binomial", "event": "weibull or piecewise_exponential"}
 """Columns that only some families have, with the names of these."""
+IN_FORMULAS = {
+    "trials": ' In a formula write "successes / trials ~ ...", or name it in `trials`.',
+    "event": ' In a formula write "survival(time, event) ~ ...".',
+}
+"""How a formula names these columns."""
 
 
 def check_columns(
@@ -28,6 +33,7 @@ def check_columns(
         if name not in columns:
             raise ValueError(
                 f"the family {family!r} needs a column `{name}` for its rows, got {list(columns)}."
+                f"{IN_FORMULAS.get(name, '')}"
             )
     for name, families in OPTIONAL.items():
         if name in columns and name not in needed:
