@@ -24,6 +24,7 @@ import jax
 import numpy as np
 
 from starlings.problem.absent import Absent
+from starlings.problem.agent import Agent
 from starlings.problem.coordinates import Frame, frame
 from starlings.problem.hub import Hub
 from starlings.problem.likelihood import (
@@ -324,6 +325,22 @@ class Problem(ProblemValues):
         if site not in self.shards:
             raise ValueError(f"`site` must be one of {self.sites}, got {site!r}.")
         return self._with_shards({site: self.shards[site]})
+
+    def without_local(self, integrate: Callable[[Agent], Agent]) -> Problem:
+        """The problem of the shared parameters, with the local ones integrated out at every site.
+
+        Args:
+            integrate: agents with rows and priors of this problem -> those whose potential is minus
+                the logarithm of the integral; see `solvers.marginal`.
+        """
+        return self._replace(
+            parameters=self.parameters.part(local=False),
+            is_quadratic=False,
+            known_quadratic=None,
+            log_local_prior=None,
+            report=None,
+            integrate=integrate,
+        )
 
     def pooled(self) -> Problem:
         """The same posterior with all rows at one site, for comparison where pooling is allowed.

@@ -77,4 +77,5 @@ class ProblemValues(ProblemFields):
             array = np.asarray(array)
             return jnp.asarray(array, dtype if array.dtype.kind == "f" else None)
 
-        return jax.tree.map(converted, stacked_agents(self, network, self.quadratic))
+        found = jax.tree.map(converted, stacked_agents(self, network, self.quadratic))
+        return found if self.integrate is None else self.integrate(found)

@@ -18,10 +18,12 @@ from starlings.methods.cards import LockStepHMC, SumTraffic
 from starlings.methods.hierarchical import HierarchicalChains
 from starlings.methods.hmc import SummedChains
 from starlings.methods.lockstep import ChainState, LockStep, superchain_labels
+from starlings.methods.marginal import MarginalChains, OwnDraws, quadrature_error
 from starlings.methods.warmup import first_settings
 from starlings.random.addresses import shared_uniforms
 from starlings.results.gather import Run
 from starlings.runtime.recording import Schedule
+from starlings.sampling import by_quadrature
 from starlings.sampling.on_sums import Outcome, SumsRun
 from starlings.sampling.starts import mean_position
 from starlings.sampling.undefined import in_words, undefined_sites
@@ -48,12 +50,13 @@ DRAWS_PER_FILE = 64
 """Draws of each chain in one file of a checkpoint."""
 
 
-def run_hmc(run: SumsRun) -> Run:
-    """The run whose draws are made by lock-step HMC."""
+def run_hmc(run: SumsRun, method: str = "hmc") -> Run:
+    """The run whose draws are made by lock-step HMC: of all parameters, or of the shared ones."""
+    is_marginal = method == "marginal-hmc"
     chains = lockstep.CHAINS if run.request.chains is None else run.request.chains
     labels = superchain_labels(chains)
     chain = LockStep(
-        _sums_of(run, chains),
+        _sums_of(run, chains, is_marginal),
         lockstep.shared_keys(run.request.seed, chains),
         labels,
         lockstep.window_lengths(chains, run.coordinates is not None),
@@ -64,8 +67,9 @@ def run_hmc(run: SumsRun) -> Run:
     made.warm_up(state)
     made.draw(state)
     run.recording = run.recording.cut(made.target)
+    integrals = made.quadrature() if is_marginal else {}
     outcome = Outcome(
-        "hmc",
+        method,
         LockStepHMC(state.settings.step, state.settings.length),
         Schedule(made.target),
         chains,
@@ -76,16 +80,20 @@ def run_hmc(run: SumsRun) -> Run:
             "undefined_share": min(1.0, state.undefined / (chains * max(1, len(made.acceptance)))),
             **_recorded(labels),
             **made.reached(),
+            **integrals,
         },
     )
     return run.finished(outcome)
 
 
-def _sums_of(run: SumsRun, chains: int) -> SummedChains:
+def _sums_of(run: SumsRun, chains: int, is_marginal: bool) -> SummedChains:
     """The sums of all potentials, and of local parameters what stays at the sites."""
     if not run.problem.num_local:
         return SummedChains.of(run.problem, run.gossip)
     seed, where = run.request.seed, run.coordinates
+    if is_marginal:
+        own = OwnDraws.of(run.problem, run.gossip, seed, chains)
+        return MarginalChains.completing(run.summed, run.gossip, own, run.unscaled)
     return HierarchicalChains.at_sites(run.problem, run.gossip, where, seed, chains)
 
 
@@ -164,6 +172,14 @@ class _Draws:
             "lp": -np.array(self.potential),
         }
 
+    def quadrature(self) -> dict[str, Any]:
+        """The error of the integrals over local parameters, measured at draws by one sum."""
+        problem = self.run.request.problem
+        points = self._shared_draws().reshape(-1, problem.num_shared)
+        return by_quadrature.recorded(
+            self.run, quadrature_error(problem, self.run.gossip, points)
+        )
+
     def reached(self) -> dict[str, Any]:
         """Effective draws that were wanted and found, if their number ends a run that is over."""
         if self.effective is None or self.count < self.target:
@@ -240,7 +256,7 @@ class _Draws:
         self.divergent.append(divergent)
         self.potential.append(np.asarray(state.phase.value))
         positions = np.asarray(state.phase.position)
-        self.run.record(self.chain.chains.draws(state.phase)[None])
+        self.run.record(self.chain.chains.draws(state.phase, self.count)[None])
         self.run.report_draw(positions[0])
 
     def _next_target(self) -> int:

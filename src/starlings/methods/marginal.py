@@ -1,0 +1,149 @@
+"""Methods on sums for the shared parameters alone; every site then draws its own, without a message.
+
+Where sites have few parameters of their own, each integrates these out of its potential (see
+`solvers.marginal`), and the potentials of what is left sum to that of the marginal posterior of the
+shared parameters. Whatever works on sums works there: importance weights, and lock-step HMC, in
+which no funnel of standard deviations and effects is left. A draw x of the shared parameters, which
+all sites have in common, becomes one of all parameters when every site draws its own from
+
+    p(u_i | x, D_i)                                                                         (1)
+
+independently of all others, which is what they are given x. This is private noise with the address
+(chain, agent, number of the draw).
+
+The integral is a quadrature. Its error is measured by more nodes, at draws: the largest difference
+of the summed potentials, in nats, is a factor by which the density of the draws may be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from starlings.methods.evaluation import potentials_at
+from starlings.methods.hmc import SummedChains
+from starlings.methods.weights import block_bytes
+from starlings.network.gossip import Gossip
+from starlings.problem import Problem
+from starlings.random.addresses import chain_keys
+from starlings.runtime.buckets import Agents, grouped
+from starlings.solvers.marginal import Integral
+
+NODES = {1: 21, 2: 9, 3: 7}
+"""Nodes in each dimension, by the number of local parameters; others are not integrated out."""
+MORE_NODES = {1: 31, 2: 15, 3: 11}
+"""Nodes in each dimension by which the error of `NODES` is measured."""
+LARGEST_ERROR = 0.1
+"""Error of the summed potentials, in nats, above which the quadrature is not trusted."""
+MOST_CHECKED = 128
+"""Points at which the error is measured, at most."""
+FAR = 1000.0
+"""What counts as the error of a site where a potential is not finite, in nats."""
+KIND = "differences between two quadratures at draws"
+"""What an agent puts into the sums, in the account of what leaves a site."""
+
+
+def can_integrate(problem: Problem) -> bool:
+    """Whether local parameters are few enough to be integrated out."""
+    return problem.num_local in NODES
+
+
+def integrated(problem: Problem, nodes: dict[int, int] | None = None) -> Problem:
+    """The problem of the shared parameters alone, with the local ones integrated out.
+
+    Args:
+        problem: a problem with one to three local parameters.
+        nodes: nodes in each dimension, by the number of local parameters; by default `NODES`.
+    """
+    assert problem.log_local_prior is not None
+    count = (NODES if nodes is None else nodes)[problem.num_local]
+    return problem.without_local(Integral(problem.num_local, problem.log_local_prior, count))
+
+
+def quadrature_error(problem: Problem, gossip: Gossip, points: np.ndarray) -> float:
+    """The largest error of the summed potential at points x (point, shared), by one sum.
+
+    Args:
+        problem: the problem with local parameters.
+        gossip: the sums over its network.
+        points: in the coordinates of the model; evenly spaced ones, if they are many.
+    """
+    chosen = points[:: -(-len(points) // MOST_CHECKED)]
+    few, more = (_potentials(problem, gossip, chosen, nodes) for nodes in (NODES, MORE_NODES))
+    with np.errstate(invalid="ignore"):
+        difference = np.clip(more - few, -FAR, FAR)
+    own = np.where(np.isfinite(difference), difference, FAR)
+    return float(np.abs(gossip.sum(own, KIND)[0]).max())
+
+
+def _potentials(
+    problem: Problem, gossip: Gossip, points: np.ndarray, nodes: dict[int, int]
+) -> np.ndarray:
+    agents = grouped(integrated(problem, nodes).agents(gossip.network))
+    return potentials_at(agents, points, int(problem.num_rows.sum()), block_bytes(agents))
+
+
+@dataclass(frozen=True)
+class OwnDraws:
+    """What the local agents draw for themselves, given draws of the shared parameters."""
+
+    agents: Agents
+    """The local agents, with integrated potentials, in the coordinates of the model."""
+    keys: Any
+    """The keys of private noise, (agent, chain)."""
+
+    @classmethod
+    def of(cls, problem: Problem, gossip: Gossip, seed: int, chains: int) -> OwnDraws:
+        """The agents of a problem with local parameters."""
+        agents = grouped(integrated(problem).agents(gossip.network))
+        return cls(agents, chain_keys(seed, chains, problem.local)[0].T)
+
+    def completed(self, x: np.ndarray, number: int) -> np.ndarray:
+        """The vectors (x, u_i) of one draw x (chain, shared) with that number, eq. (1).
+
+        As (chain, agent, dim).
+        """
+        own = np.asarray(_own_draws(self.agents, jnp.asarray(x), self.keys, number))
+        agents = own.shape[0]
+        shared = np.broadcast_to(x[:, None], (len(x), agents, x.shape[1]))
+        return np.concatenate([shared, own.swapaxes(0, 1)], axis=2)
+
+
+@jax.jit
+def _own_draws(agents: Agents, x: Any, keys: Any, number: Any) -> Any:
+    """Local parameters, (agent, chain, local)."""
+
+    def of_agent(agent: Any, own: Any) -> Any:
+        return jax.vmap(lambda each, key: agent.own_draw(each, key, number))(x, own)
+
+    return agents.each(of_agent, keys)
+
+
+@dataclass(frozen=True)
+class MarginalChains(SummedChains):
+    """The marginal potential of all agents at the positions of all chains."""
+
+    own: OwnDraws = field(kw_only=True)
+    unscaled: Callable[[np.ndarray], np.ndarray] = field(kw_only=True)
+    """Positions of the chains -> those in the coordinates of the model."""
+
+    @classmethod
+    def completing(
+        cls,
+        problem: Problem,
+        gossip: Gossip,
+        own: OwnDraws,
+        unscaled: Callable[[np.ndarray], np.ndarray],
+    ) -> MarginalChains:
+        """The sums of an integrated problem, whose draws `own` completes."""
+        summed = SummedChains.of(problem, gossip)
+        return cls(summed.agents, gossip, own=own, unscaled=unscaled)
+
+    def draws(self, phase: Any, number: int) -> np.ndarray:
+        """The model's flat vectors (x, u_i), (chain, agent, dim)."""
+        return self.own.completed(self.unscaled(np.asarray(phase.position)), number)
