@@ -11,13 +11,15 @@ all sites have in common, becomes one of all parameters when every site draws it
 independently of all others, which is what they are given x. This is private noise with the address
 (chain, agent, number of the draw).
 
-The integral is a quadrature. Its error is measured by more nodes, at draws: the largest difference
-of the summed potentials, in nats, is a factor by which the density of the draws may be wrong.
+The integral is a quadrature. The sites choose the fewest nodes whose error is small at points of the
+Gaussian approximation, and in the end the error is measured at draws, by more nodes: the largest
+difference of the summed potentials, in nats. Its exponential is a factor by which the density of
+the draws may be wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from starlings.diagnostics.limits import LIMITS
 from starlings.methods.evaluation import potentials_at
 from starlings.methods.hmc import SummedChains
 from starlings.methods.weights import block_bytes
@@ -34,14 +37,17 @@ from starlings.random.addresses import chain_keys
 from starlings.runtime.buckets import Agents, grouped
 from starlings.solvers.marginal import Integral
 
-NODES = {1: 21, 2: 9, 3: 7}
-"""Nodes in each dimension, by the number of local parameters; others are not integrated out."""
-MORE_NODES = {1: 31, 2: 15, 3: 11}
-"""Nodes in each dimension by which the error of `NODES` is measured."""
-LARGEST_ERROR = 0.1
+NODES = {1: (5, 9, 15, 21), 2: (3, 5, 7, 9, 13), 3: (3, 5, 7)}
+"""Nodes in each dimension among which sites choose, by the number of local parameters; more of
+these are not integrated out."""
+MORE_NODES = 4
+"""Further nodes in each dimension by which the error of a quadrature is measured."""
+LARGEST_ERROR = LIMITS.quadrature_error
 """Error of the summed potentials, in nats, above which the quadrature is not trusted."""
-MOST_CHECKED = 128
-"""Points at which the error is measured, at most."""
+SMALL_ERROR = 0.01
+"""Error of the summed potentials, in nats, up to which the fewest nodes are chosen."""
+POINTS = 64
+"""Points at which errors are measured."""
 FAR = 1000.0
 """What counts as the error of a site where a potential is not finite, in nats."""
 KIND = "differences between two quadratures at draws"
@@ -53,39 +59,63 @@ def can_integrate(problem: Problem) -> bool:
     return problem.num_local in NODES
 
 
-def integrated(problem: Problem, nodes: dict[int, int] | None = None) -> Problem:
+def most_nodes(problem: Problem) -> int:
+    """The largest number of nodes in each dimension among which sites choose."""
+    return NODES[problem.num_local][-1]
+
+
+def integrated(problem: Problem, nodes: int) -> Problem:
     """The problem of the shared parameters alone, with the local ones integrated out.
 
     Args:
         problem: a problem with one to three local parameters.
-        nodes: nodes in each dimension, by the number of local parameters; by default `NODES`.
+        nodes: nodes in each dimension.
     """
     assert problem.log_local_prior is not None
-    count = (NODES if nodes is None else nodes)[problem.num_local]
-    return problem.without_local(Integral(problem.num_local, problem.log_local_prior, count))
+    most = most_nodes(problem) + MORE_NODES
+    return problem.without_local(Integral(problem.num_local, problem.log_local_prior, nodes, most))
 
 
-def quadrature_error(problem: Problem, gossip: Gossip, points: np.ndarray) -> float:
+def chosen_nodes(problem: Problem, gossip: Gossip, points: np.ndarray) -> int:
+    """The fewest nodes whose error at points x (point, shared) is small, by one sum."""
+    numbers = NODES[problem.num_local]
+    errors = quadrature_errors(problem, gossip, points, numbers[:-1], numbers[-1])
+    return next((n for n, e in zip(numbers, errors, strict=False) if e <= SMALL_ERROR), numbers[-1])
+
+
+def quadrature_error(problem: Problem, gossip: Gossip, points: np.ndarray, nodes: int) -> float:
     """The largest error of the summed potential at points x (point, shared), by one sum.
 
     Args:
         problem: the problem with local parameters.
         gossip: the sums over its network.
         points: in the coordinates of the model; evenly spaced ones, if they are many.
+        nodes: nodes in each dimension.
     """
-    chosen = points[:: -(-len(points) // MOST_CHECKED)]
-    few, more = (_potentials(problem, gossip, chosen, nodes) for nodes in (NODES, MORE_NODES))
-    with np.errstate(invalid="ignore"):
-        difference = np.clip(more - few, -FAR, FAR)
-    own = np.where(np.isfinite(difference), difference, FAR)
-    return float(np.abs(gossip.sum(own, KIND)[0]).max())
+    chosen = points[np.arange(POINTS) * len(points) // POINTS]  # of one shape, to compile once
+    return quadrature_errors(problem, gossip, chosen, (nodes,), nodes + MORE_NODES)[0]
 
 
-def _potentials(
-    problem: Problem, gossip: Gossip, points: np.ndarray, nodes: dict[int, int]
-) -> np.ndarray:
+def quadrature_errors(
+    problem: Problem, gossip: Gossip, points: np.ndarray, numbers: Sequence[int], more: int
+) -> list[float]:
+    """The largest difference of the summed potential between numbers of nodes, and `more` nodes."""
+    best = _potentials(problem, gossip, points, more)
+    own = [_bounded(_potentials(problem, gossip, points, n) - best) for n in numbers]
+    total = gossip.sum(np.concatenate(own, axis=1), KIND)[0]
+    return [float(np.abs(part).max()) for part in np.split(total, len(numbers))]
+
+
+def _bounded(difference: np.ndarray) -> np.ndarray:
+    """Differences of potentials, with those that are unknown or larger as `FAR`."""
+    bounded = np.clip(difference, -FAR, FAR)
+    return np.where(np.isfinite(bounded), bounded, FAR)
+
+
+def _potentials(problem: Problem, gossip: Gossip, points: np.ndarray, nodes: int) -> np.ndarray:
     agents = grouped(integrated(problem, nodes).agents(gossip.network))
-    return potentials_at(agents, points, int(problem.num_rows.sum()), block_bytes(agents))
+    with np.errstate(invalid="ignore"):
+        return potentials_at(agents, points, int(problem.num_rows.sum()), block_bytes(agents))
 
 
 @dataclass(frozen=True)
@@ -100,7 +130,8 @@ class OwnDraws:
     @classmethod
     def of(cls, problem: Problem, gossip: Gossip, seed: int, chains: int) -> OwnDraws:
         """The agents of a problem with local parameters."""
-        agents = grouped(integrated(problem).agents(gossip.network))
+        fewest = NODES[problem.num_local][0]  # draws need no quadrature
+        agents = grouped(integrated(problem, fewest).agents(gossip.network))
         return cls(agents, chain_keys(seed, chains, problem.local)[0].T)
 
     def completed(self, x: np.ndarray, number: int) -> np.ndarray:

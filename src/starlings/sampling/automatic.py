@@ -22,7 +22,7 @@ from starlings.runtime.maskable import is_maskable
 from starlings.runtime.unreliable import check_links
 from starlings.samplers import DADMMS
 from starlings.sampling.by_hmc import run_hmc
-from starlings.sampling.by_quadrature import error_at_candidates, is_exact_enough
+from starlings.sampling.by_quadrature import choose_nodes, error_at_candidates, is_exact_enough
 from starlings.sampling.by_weights import draw_candidates, run_weights
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Request
@@ -81,6 +81,7 @@ def _chosen(run: SumsRun) -> str:
     is_local = run.request.problem.num_local > 0
     if not _has_choice(run.request) or (is_local and run.coordinates is None):
         return "hmc"  # which draws local parameters at their sites, whatever the posterior
+    choose_nodes(run)
     prediction = _prediction(run)
 
     def is_weights(found: WeightedCandidates) -> bool:

@@ -176,9 +176,8 @@ class _Draws:
         """The error of the integrals over local parameters, measured at draws by one sum."""
         problem = self.run.request.problem
         points = self._shared_draws().reshape(-1, problem.num_shared)
-        return by_quadrature.recorded(
-            self.run, quadrature_error(problem, self.run.gossip, points)
-        )
+        error = quadrature_error(problem, self.run.gossip, points, self.run.nodes)
+        return by_quadrature.recorded(self.run, error)
 
     def reached(self) -> dict[str, Any]:
         """Effective draws that were wanted and found, if their number ends a run that is over."""

@@ -9,13 +9,25 @@ import numpy as np
 from starlings.errors import CandidateError
 from starlings.methods.marginal import (
     LARGEST_ERROR,
-    MOST_CHECKED,
-    NODES,
+    POINTS,
     OwnDraws,
+    can_integrate,
+    chosen_nodes,
     quadrature_error,
 )
+from starlings.methods.proposal import Proposal
 from starlings.methods.resampling import systematic
 from starlings.sampling.on_sums import SumsRun
+
+def choose_nodes(run: SumsRun) -> None:
+    """Choose the nodes of the quadrature near the mode, unless it has been done, or has no use."""
+    problem = run.request.problem
+    if not can_integrate(problem) or run.coordinates is None or "nodes" in run.choice:
+        return
+    near = Proposal(np.zeros(problem.num_shared), np.eye(problem.num_shared), heavy_share=0.0)
+    points = run.unscaled(near.candidates(POINTS, 0))
+    run.choice["nodes"] = chosen_nodes(problem, run.gossip, points)
+    run.save()
 
 
 def record_candidates(run: SumsRun, positions: np.ndarray) -> None:
@@ -43,9 +55,9 @@ def error_at_candidates(run: SumsRun) -> float:
     if not found.is_defined:
         return np.inf
     if "quadrature_error" not in run.choice:
-        numbers = systematic(found.smoothed_log_weights, MOST_CHECKED, 0.5)
-        points = run.unscaled(found.points[np.unique(numbers)])
-        error = quadrature_error(run.request.problem, run.gossip, points)
+        numbers = systematic(found.smoothed_log_weights, POINTS, 0.5)
+        points = run.unscaled(found.points[numbers])
+        error = quadrature_error(run.request.problem, run.gossip, points, run.nodes)
         run.choice["quadrature_error"] = error
     return float(run.choice["quadrature_error"])
 
@@ -70,5 +82,4 @@ def require_quadrature(run: SumsRun) -> None:
 
 def recorded(run: SumsRun, error: float) -> dict[str, Any]:
     """What a result says of the quadrature."""
-    nodes = NODES[run.request.problem.num_local]
-    return {"quadrature_nodes": nodes, "quadrature_error": float(error)}
+    return {"quadrature_nodes": run.nodes, "quadrature_error": float(error)}

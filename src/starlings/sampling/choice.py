@@ -38,7 +38,7 @@ from starlings.samplers import DADMMS, Sampler
 from starlings.sampling.automatic import Automatic
 from starlings.sampling.by_hmc import run_hmc
 from starlings.sampling.by_one_shot import InOneShot
-from starlings.sampling.by_quadrature import require_quadrature
+from starlings.sampling.by_quadrature import choose_nodes, require_quadrature
 from starlings.sampling.by_weights import draw_candidates, require_weights, run_weights
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Choice, Request
@@ -178,8 +178,11 @@ class OnSums:
             run = SumsRun.begun(request, checkpoint, progress)
             if not self.is_weights:
                 run.locate_if_possible()
+                if self.method == "marginal-hmc":
+                    choose_nodes(run)
                 return run_hmc(run, self.method)
             run.locate()
+            choose_nodes(run)
             draw_candidates(run, lambda found: may_go_on(found, request.wanted))
             require_weights(run)
             require_quadrature(run)

@@ -14,7 +14,7 @@ import numpy as np
 from starlings.errors import NoModeError
 from starlings.methods.cards import SumTraffic
 from starlings.methods.hmc import SummedChains
-from starlings.methods.marginal import integrated
+from starlings.methods.marginal import integrated, most_nodes
 from starlings.methods.proposal import Proposal
 from starlings.methods.weights import WeightedCandidates
 from starlings.network.gossip import Gossip
@@ -90,6 +90,11 @@ class SumsRun:
         return problem.affine(self.coordinates.centre, self.coordinates.scale)
 
     @property
+    def nodes(self) -> int:
+        """Nodes in each dimension by which local parameters are integrated out, once chosen."""
+        return int(self.choice.get("nodes", most_nodes(self.request.problem)))
+
+    @property
     def summed(self) -> Problem:
         """The problem whose potentials candidates and chains are drawn for.
 
@@ -97,7 +102,7 @@ class SumsRun:
         """
         if not self.request.problem.num_local:
             return self.problem
-        shared = integrated(self.request.problem)
+        shared = integrated(self.request.problem, self.nodes)
         if self.coordinates is None:
             return shared
         return shared.affine(self.coordinates.centre, self.coordinates.scale)

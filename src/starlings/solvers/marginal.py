@@ -62,6 +62,17 @@ class Near(NamedTuple):
     """S, (local, local)."""
 
 
+class Nodes(NamedTuple):
+    """The nodes of eq. (2), padded so that programs are compiled once for all numbers of nodes."""
+
+    points: Any
+    """t_k, (node, local)."""
+    logs: Any
+    """log w_k + |t_k|^2 / 2, (node,)."""
+    count: Any
+    """The number of nodes without the padding."""
+
+
 @dataclass(frozen=True)
 class Integral:
     """What makes an agent of shared and local parameters one of shared parameters only."""
@@ -70,11 +81,28 @@ class Integral:
     log_local_prior: Callable[[jax.Array], jax.Array]
     nodes: int
     """Nodes in each dimension."""
+    most: int
+    """The largest number of nodes in each dimension, to which they are padded."""
 
     def __call__(self, agents: Agent) -> MarginalAgent:
         """The agents with the potential (2), where `agents` have shared parameters only."""
-        own = {part.name: getattr(agents, part.name) for part in fields(Agent)}
-        return MarginalAgent(**own, integral=self)
+        own: dict[str, Any] = {part.name: getattr(agents, part.name) for part in fields(Agent)}
+        weights, given = agents.row_weights, self._nodes()
+
+        def of_each(array: Any) -> jax.Array:
+            array = jnp.asarray(array, weights.dtype if array.dtype.kind == "f" else None)
+            return jnp.broadcast_to(array, (len(weights), *array.shape))
+
+        nodes = jax.tree.map(of_each, given)
+        return MarginalAgent(
+            **own, nodes=nodes, own_dim=self.num_local, own_prior=self.log_local_prior
+        )
+
+    def _nodes(self) -> Nodes:
+        points, logs = gauss_hermite(self.nodes, self.num_local)
+        missing = len(gauss_hermite(max(self.nodes, self.most), self.num_local)[1]) - len(logs)
+        padded = np.pad(points, ((0, missing), (0, 0))), np.pad(logs, (0, missing))
+        return Nodes(*padded, np.asarray(len(logs)))
 
 
 @pytree
@@ -82,26 +110,30 @@ class Integral:
 class MarginalAgent(Agent):
     """An agent whose potential is (2); rows and priors are those of shared and local parameters."""
 
-    integral: Integral | None = field(default=None, metadata={"static": True})
+    nodes: Nodes | None = None
+    own_dim: int = field(default=0, metadata={"static": True})
+    """q, the number of parameters that are integrated out."""
+    own_prior: Callable[[jax.Array], jax.Array] | None = field(
+        default=None, metadata={"static": True}
+    )
+    """(x, u) -> log p(u | x)."""
 
     @property
     def joint(self) -> Agent:
         """The agent of shared and local parameters, in the coordinates of the model."""
-        assert self.integral is not None
         own: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(Agent)}
-        own |= {"num_local": self.integral.num_local, "frame": None}
-        return Agent(**{**own, "log_local_prior": self.integral.log_local_prior})
+        changed = {"num_local": self.own_dim, "log_local_prior": self.own_prior, "frame": None}
+        return Agent(**{**own, **changed})
 
     def potential(self, z: jax.Array) -> jax.Array:
         """F at z, eq. (2)."""
         joint, x = self.joint, self._original(z)
         near = self.near(x)
 
-        def term(total: Any, node: Any) -> Any:
-            point, log_weight = node
-            return jnp.logaddexp(total, log_weight - _at(joint, x, _placed(near, point))), None
+        def add(total: Any, point: Any, log_weight: Any) -> Any:
+            return jnp.logaddexp(total, log_weight - _at(joint, x, _placed(near, point)))
 
-        total = jax.lax.scan(term, jnp.asarray(-jnp.inf, x.dtype), self._nodes(x.dtype))[0]
+        total = self._over_nodes(add, jnp.asarray(-jnp.inf, x.dtype))
         return self._tilted(z, _finished(near, total))  # (2)
 
     def gradient(self, z: jax.Array) -> jax.Array:
@@ -113,16 +145,16 @@ class MarginalAgent(Agent):
         joint, x = self.joint, self._original(z)
         near = self.near(x)
 
-        def term(carried: Any, node: Any) -> Any:
-            (total, mean), (point, log_weight) = carried, node
+        def add(carried: Any, point: Any, log_weight: Any) -> Any:
+            total, mean = carried
             value, slope = jax.value_and_grad(partial(_at, joint))(x, _placed(near, point))
             new = log_weight - value
             whole = jnp.logaddexp(total, new)
             before, now = _share(total, whole), _share(new, whole)
-            return (whole, before * mean + now * jnp.where(now > 0, slope, 0.0)), None  # (3)
+            return whole, before * mean + now * jnp.where(now > 0, slope, 0.0)  # (3)
 
         begin = jnp.asarray(-jnp.inf, x.dtype), jnp.zeros_like(x)
-        (total, slope), _ = jax.lax.scan(term, begin, self._nodes(x.dtype))
+        total, slope = self._over_nodes(add, begin)
         value = _finished(near, total)
         if self.frame is None:
             return value, slope
@@ -192,10 +224,13 @@ class MarginalAgent(Agent):
     def _tilted(self, z: jax.Array, value: jax.Array) -> jax.Array:
         return value if self.frame is None else value - self.frame.tilt(z)
 
-    def _nodes(self, dtype: Any) -> tuple[jax.Array, jax.Array]:
-        assert self.integral is not None
-        nodes, logs = gauss_hermite(self.integral.nodes, self.integral.num_local)
-        return jnp.asarray(nodes, dtype), jnp.asarray(logs, dtype)
+    def _over_nodes(self, add: Callable[[Any, Any, Any], Any], begin: Any) -> Any:
+        """add(carried, t_k, log of its weight) over all nodes, one after the other."""
+        nodes = self.nodes
+        assert nodes is not None
+        return jax.lax.fori_loop(
+            0, nodes.count, lambda k, carried: add(carried, nodes.points[k], nodes.logs[k]), begin
+        )
 
 
 def gauss_hermite(number: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
