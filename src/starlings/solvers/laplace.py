@@ -56,7 +56,7 @@ class Marginal:
     def potential(self, x: jax.Array) -> jax.Array:
         """g(x)."""
         origin = jnp.zeros(self.agent.num_local, x.dtype)
-        return self._integrated(x, conditional_mode(self.agent, x, origin))
+        return self._integrated(x, _conditional_mode(self.agent, x, origin))
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """The gradient of g, (shared,)."""
@@ -87,7 +87,7 @@ def conditional(agent: Agent, x: Any, start: Any) -> Conditional:
 
     What cannot be found, as where there is no minimum, is NaN.
     """
-    mode, count = conditional_mode(agent, x, start), x.size
+    mode, count = _conditional_mode(agent, x, start), x.size
     hessian = agent.hessian(jnp.concatenate([x, mode]))
     factor = jnp.linalg.cholesky(hessian[count:, count:])
     solve = partial(jax.scipy.linalg.solve_triangular, factor, lower=True)
@@ -95,8 +95,8 @@ def conditional(agent: Agent, x: Any, start: Any) -> Conditional:
     return Conditional(mode, slope, solve(jnp.eye(mode.size, dtype=mode.dtype), trans="T"))
 
 
-def conditional_mode(agent: Agent, x: jax.Array, start: jax.Array) -> jax.Array:
-    """The minimum (1), from a search that begins at `start`."""
+def _conditional_mode(agent: Agent, x: jax.Array, start: jax.Array) -> jax.Array:
+    """The minimum (1)."""
     return minimise(Objective.of(partial(_potential, agent, x)), start).point
 
 

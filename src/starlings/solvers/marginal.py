@@ -43,14 +43,13 @@ from starlings.problem.agent import Agent
 from starlings.problem.likelihood import Derivatives
 from starlings.pytrees import pytree
 from starlings.random.addresses import Round
-from starlings.solvers.laplace import conditional_mode
+from starlings.solvers.newton import minimise
+from starlings.solvers.objective import Objective
 
 PROPOSALS, SWEEPS = 16, 4
 """Proposals of a repetition of (4), with the present point, and repetitions."""
 FREEDOM = 5
 """Degrees of freedom of the proposals' law h."""
-SMALLEST_WEIGHT = 1e-14
-"""Weight of a node, as a share of all, below which it is left out."""
 
 
 class Near(NamedTuple):
@@ -188,8 +187,10 @@ class MarginalAgent(Agent):
         """m and S at x; 0 and I where there is no minimum, from which (2) is right, and rough."""
         x, joint = jax.lax.stop_gradient(x), self.joint
         origin, unit = jnp.zeros(joint.num_local, x.dtype), jnp.eye(joint.num_local, dtype=x.dtype)
-        mode = conditional_mode(joint, x, origin)
-        factor = jnp.linalg.cholesky(jax.hessian(partial(_at, joint, x))(mode))
+        of_local = partial(_at, joint, x)
+        derivatives = partial(_derivatives, of_local)
+        mode = minimise(Objective(of_local, derivatives), origin).point
+        factor = jnp.linalg.cholesky(derivatives(mode)[2])
         root = jax.scipy.linalg.solve_triangular(factor, unit, lower=True, trans="T")
         is_known = jnp.isfinite(mode).all() & jnp.isfinite(root).all()
         near = Near(jnp.where(is_known, mode, origin), jnp.where(is_known, root, unit))
@@ -243,14 +244,23 @@ def gauss_hermite(number: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     points, weights = np.polynomial.hermite_e.hermegauss(number)
     nodes = np.array(list(itertools.product(points, repeat=dim)))
     products = np.prod(list(itertools.product(weights, repeat=dim)), axis=1)
-    is_kept = products >= SMALLEST_WEIGHT * products.sum()
-    nodes, products = nodes[is_kept], products[is_kept]
     return nodes, np.log(products) + np.sum(nodes**2, axis=1) / 2
 
 
 def _at(joint: Agent, x: jax.Array, u: jax.Array) -> jax.Array:
     """f(x, u)."""
     return joint.potential(jnp.concatenate([x, u]))
+
+
+def _derivatives(function: Callable[[jax.Array], jax.Array], u: jax.Array) -> Derivatives:
+    """A function of few numbers with its derivatives, traced once: models take long to trace."""
+
+    def along(unit: jax.Array) -> tuple[Any, Any]:
+        return jax.jvp(jax.value_and_grad(function), (u,), (unit,))
+
+    unit = jnp.eye(u.size, dtype=u.dtype)
+    (value, gradient), (_, hessian) = jax.vmap(along, out_axes=((None, None), (0, 0)))(unit)
+    return value, gradient, hessian
 
 
 def _placed(near: Near, t: jax.Array) -> jax.Array:
