@@ -184,7 +184,10 @@ def test_nothing_of_local_parameters_is_sent(weighted):
 
 @pytest.mark.slow
 def test_hmc_has_the_moments_of_the_joint_posterior(SIZES):
-    (mean, covariance), result = joint_posterior(SIZES), run(method="marginal-hmc", chains=64, draws=100)
+    (mean, covariance), result = (
+        joint_posterior(SIZES),
+        run(method="marginal-hmc", chains=64, draws=100),
+    )
     deviations = (joint_draws(result) - mean) / np.sqrt(np.diag(covariance))
     rows, columns = np.triu_indices(len(mean))
     correlation = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))

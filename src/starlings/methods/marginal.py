@@ -11,10 +11,10 @@ all sites have in common, becomes one of all parameters when every site draws it
 independently of all others, which is what they are given x. This is private noise with the address
 (chain, agent, number of the draw).
 
-The integral is a quadrature. The sites choose the fewest nodes whose error is small at points of the
-Gaussian approximation, and in the end the error is measured at draws, by more nodes: the largest
-difference of the summed potentials, in nats. Its exponential is a factor by which the density of
-the draws may be wrong.
+The integral is a quadrature. The sites choose the fewest nodes whose error is small at points of
+the Gaussian approximation, and in the end the error is measured at draws, by more nodes: the
+largest difference of the summed potentials, in nats. Its exponential is a factor by which the
+density of the draws may be wrong.
 """
 
 from __future__ import annotations
@@ -159,12 +159,13 @@ def _own_draws(agents: Agents, x: Any, keys: Any, number: Any) -> Any:
 class MarginalChains(SummedChains):
     """The marginal potential of all agents at the positions of all chains."""
 
-    own: OwnDraws = field(kw_only=True)
+    completing: OwnDraws = field(kw_only=True)
+    """What makes draws of the shared parameters draws of all."""
     unscaled: Callable[[np.ndarray], np.ndarray] = field(kw_only=True)
     """Positions of the chains -> those in the coordinates of the model."""
 
     @classmethod
-    def completing(
+    def completed_by(
         cls,
         problem: Problem,
         gossip: Gossip,
@@ -173,8 +174,8 @@ class MarginalChains(SummedChains):
     ) -> MarginalChains:
         """The sums of an integrated problem, whose draws `own` completes."""
         summed = SummedChains.of(problem, gossip)
-        return cls(summed.agents, gossip, own=own, unscaled=unscaled)
+        return cls(summed.agents, gossip, completing=own, unscaled=unscaled)
 
     def draws(self, phase: Any, number: int) -> np.ndarray:
         """The model's flat vectors (x, u_i), (chain, agent, dim)."""
-        return self.own.completed(self.unscaled(np.asarray(phase.position)), number)
+        return self.completing.completed(self.unscaled(np.asarray(phase.position)), number)

@@ -15,15 +15,12 @@ from starlings.diagnostics.statistics import least_effective_draws
 from starlings.errors import TuningError
 from starlings.methods import lockstep
 from starlings.methods.cards import LockStepHMC, SumTraffic
-from starlings.methods.hierarchical import HierarchicalChains
-from starlings.methods.hmc import SummedChains
 from starlings.methods.lockstep import ChainState, LockStep, superchain_labels
-from starlings.methods.marginal import MarginalChains, OwnDraws, quadrature_error
 from starlings.methods.warmup import first_settings
 from starlings.random.addresses import shared_uniforms
 from starlings.results.gather import Run
 from starlings.runtime.recording import Schedule
-from starlings.sampling import by_quadrature
+from starlings.sampling.by_quadrature import integrals_at, sums_of
 from starlings.sampling.on_sums import Outcome, SumsRun
 from starlings.sampling.starts import mean_position
 from starlings.sampling.undefined import in_words, undefined_sites
@@ -56,7 +53,7 @@ def run_hmc(run: SumsRun, method: str = "hmc") -> Run:
     chains = lockstep.CHAINS if run.request.chains is None else run.request.chains
     labels = superchain_labels(chains)
     chain = LockStep(
-        _sums_of(run, chains, is_marginal),
+        sums_of(run, chains, is_marginal),
         lockstep.shared_keys(run.request.seed, chains),
         labels,
         lockstep.window_lengths(chains, run.coordinates is not None),
@@ -67,7 +64,7 @@ def run_hmc(run: SumsRun, method: str = "hmc") -> Run:
     made.warm_up(state)
     made.draw(state)
     run.recording = run.recording.cut(made.target)
-    integrals = made.quadrature() if is_marginal else {}
+    integrals = integrals_at(run, made.shared_draws()) if is_marginal else {}
     outcome = Outcome(
         method,
         LockStepHMC(state.settings.step, state.settings.length),
@@ -84,17 +81,6 @@ def run_hmc(run: SumsRun, method: str = "hmc") -> Run:
         },
     )
     return run.finished(outcome)
-
-
-def _sums_of(run: SumsRun, chains: int, is_marginal: bool) -> SummedChains:
-    """The sums of all potentials, and of local parameters what stays at the sites."""
-    if not run.problem.num_local:
-        return SummedChains.of(run.problem, run.gossip)
-    seed, where = run.request.seed, run.coordinates
-    if is_marginal:
-        own = OwnDraws.of(run.problem, run.gossip, seed, chains)
-        return MarginalChains.completing(run.summed, run.gossip, own, run.unscaled)
-    return HierarchicalChains.at_sites(run.problem, run.gossip, where, seed, chains)
 
 
 def _recorded(labels: np.ndarray) -> dict[str, list[int]]:
@@ -171,13 +157,6 @@ class _Draws:
             "diverging": np.array(self.divergent),
             "lp": -np.array(self.potential),
         }
-
-    def quadrature(self) -> dict[str, Any]:
-        """The error of the integrals over local parameters, measured at draws by one sum."""
-        problem = self.run.request.problem
-        points = self._shared_draws().reshape(-1, problem.num_shared)
-        error = quadrature_error(problem, self.run.gossip, points, self.run.nodes)
-        return by_quadrature.recorded(self.run, error)
 
     def reached(self) -> dict[str, Any]:
         """Effective draws that were wanted and found, if their number ends a run that is over."""
@@ -268,12 +247,12 @@ class _Draws:
         least = max(FEWEST_DRAWS, math.ceil(request.wanted / self.chains))
         if self.count < least:
             return least
-        effective = self.effective = float(least_effective_draws(self._shared_draws()))
+        effective = self.effective = float(least_effective_draws(self.shared_draws()))
         needed = math.ceil(ESS_MARGIN * self.count * request.wanted / max(effective, 1.0))
         is_enough = effective >= request.wanted or self.count >= LONGEST * least
         return self.count if is_enough else min(needed, 3 * self.count, LONGEST * least)
 
-    def _shared_draws(self) -> np.ndarray:
+    def shared_draws(self) -> np.ndarray:
         """All draws of the shared parameters, which every site has, (chain, draw, shared)."""
         draws = np.moveaxis(self.run.recording.joined().position[:, :, 0], 0, 1)
         problem = self.run.problem

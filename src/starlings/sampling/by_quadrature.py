@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from starlings.errors import CandidateError
+from starlings.methods.hierarchical import HierarchicalChains
+from starlings.methods.hmc import SummedChains
 from starlings.methods.marginal import (
     LARGEST_ERROR,
     POINTS,
+    MarginalChains,
     OwnDraws,
     can_integrate,
     chosen_nodes,
@@ -18,6 +21,7 @@ from starlings.methods.marginal import (
 from starlings.methods.proposal import Proposal
 from starlings.methods.resampling import systematic
 from starlings.sampling.on_sums import SumsRun
+
 
 def choose_nodes(run: SumsRun) -> None:
     """Choose the nodes of the quadrature near the mode, unless it has been done, or has no use."""
@@ -75,9 +79,33 @@ def require_quadrature(run: SumsRun) -> None:
     if not is_exact_enough(error):
         raise CandidateError(
             "the parameters of some site cannot be integrated out by quadrature: with more nodes "
-            f"the log-posterior of the shared ones changes by up to {error:.2g} nats (trusted up to "
-            f'{LARGEST_ERROR:g}). Use method="hmc", which draws all parameters together.'
+            f"the log-posterior of the shared ones changes by up to {error:.2g} nats (trusted up "
+            f'to {LARGEST_ERROR:g}). Use method="hmc", which draws all parameters together.'
         )
+
+
+def sums_of(run: SumsRun, chains: int, is_marginal: bool) -> SummedChains:
+    """The sums for chains of HMC: of all potentials, and of local parameters what stays at sites.
+
+    Args:
+        run: the run.
+        chains: the number of chains.
+        is_marginal: whether local parameters are integrated out.
+    """
+    problem, gossip, seed = run.problem, run.gossip, run.request.seed
+    if not problem.num_local:
+        return SummedChains.of(problem, gossip)
+    if is_marginal:
+        own = OwnDraws.of(problem, gossip, seed, chains)
+        return MarginalChains.completed_by(run.summed, gossip, own, run.unscaled)
+    return HierarchicalChains.at_sites(problem, gossip, run.coordinates, seed, chains)
+
+
+def integrals_at(run: SumsRun, draws: np.ndarray) -> dict[str, Any]:
+    """What a result says of the quadrature, measured at draws (..., shared) by one sum."""
+    problem = run.request.problem
+    points = draws.reshape(-1, problem.num_shared)
+    return recorded(run, quadrature_error(problem, run.gossip, points, run.nodes))
 
 
 def recorded(run: SumsRun, error: float) -> dict[str, Any]:
