@@ -42,7 +42,6 @@ def test_saved_values_that_depend_on_local_parameters_are_local():
 
 
 REFUSED = {
-    "weights": lambda p, n: st.sample(p, n, method="weights"),
     "one shot": lambda p, n: st.sample(p, n, method="consensus"),
     "tuned": lambda p, n: st.sample(p, n, method="dadmms"),
     "a sampler": lambda p, n: st.sample(p, n, st.DULA(0.01, 0.1)),

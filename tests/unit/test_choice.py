@@ -105,7 +105,7 @@ def test_lengths_in_rounds_are_refused_where_there_are_no_rounds(method, length)
 @pytest.mark.parametrize("has_rounds", [False, True])
 def test_every_method_is_somebodys_choice(has_rounds):
     chosen = {method: choice_of(None, method, "auto", has_rounds) for method in METHODS}
-    on_sums = ("weights", "weights-metropolis", "hmc")
+    on_sums = ("weights", "weights-metropolis", "hmc", "marginal-hmc")
     assert chosen == {
         "auto": TunedSampler(None, "auto") if has_rounds else Automatic(),
         **{method: OnSums(method) for method in on_sums},

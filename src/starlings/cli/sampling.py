@@ -69,7 +69,8 @@ def sample(
     method: Annotated[
         str | None,
         typer.Option(
-            help="How draws are made: `weights`, `weights-metropolis`, `hmc`, a one-shot "
+            help="How draws are made: `weights`, `weights-metropolis`, `hmc`, "
+            "`marginal-hmc` (for parameters of a site's own), a one-shot "
             "combination (`consensus`, `parametric`, `nonparametric`, `semiparametric`), "
             "`dadmms`, a rung of its ladder (`coherent`, `half-noise`, `curvature`, `midpoint`, "
             "`metropolis`, `metropolis-vote`), or `auto`: the one with the fewest network rounds.",

@@ -55,6 +55,7 @@ def recorded_evidence(attrs: Mapping[str, Any]) -> dict[str, Any]:
         "pareto_k": attrs.get("pareto_k"),
         "divergent_share": attrs.get("divergent_share"),
         "undefined_share": attrs.get("undefined_share"),
+        "quadrature_error": attrs.get("quadrature_error"),
         "method": attrs.get("method"),
         "wanted_draws": attrs.get("wanted_draws"),
         "found_draws": attrs.get("effective_draws"),

@@ -28,6 +28,8 @@ class Limits:
     """Largest share of the trajectories of HMC that diverge."""
     undefined_share: float = 0.0
     """Largest share of candidates, or of trajectories, at which a site's potential is NaN."""
+    quadrature_error: float = 0.1
+    """Largest error of the log-posterior, in nats, where sites integrate parameters out."""
 
 
 LIMITS = Limits()

@@ -35,7 +35,7 @@ def _kind(method: str | None) -> str:
         return "weights"
     if method in ("consensus", "parametric", "nonparametric", "semiparametric"):
         return "one-shot"
-    return "hmc" if method == "hmc" else "rounds"
+    return "hmc" if method in ("hmc", "marginal-hmc") else "rounds"
 
 
 def if_not_converged(method: str | None) -> str:

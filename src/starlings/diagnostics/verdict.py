@@ -48,6 +48,8 @@ class Check:
     """The share of the trajectories of HMC that diverged; None for other methods."""
     undefined_share: float | None = None
     """The share of candidates or trajectories that came to where a site's potential is NaN."""
+    quadrature_error: float | None = None
+    """The error of the log-posterior at draws, in nats, where sites integrated parameters out."""
     undefined_sites: tuple[str, ...] = ()
     """The sites with such potentials, if it is known."""
     method: str | None = None
@@ -75,6 +77,7 @@ class Check:
             self._weights,
             self._divergences,
             self._cut,
+            self._integrals,
             self._reference,
             self._joint,
         )
@@ -273,6 +276,16 @@ class Check:
             f"Cut off: for {100 * share:.2g} % of the {what} the log-likelihood or the log-prior "
             f"of {where} is NaN. The posterior is taken to be zero there, which may be wrong. Let "
             "the model be -inf where its density is zero, and finite elsewhere."
+        )
+
+    def _integrals(self) -> str:
+        error = self.quadrature_error
+        if error is None or error <= self.limits.quadrature_error:
+            return ""
+        return (
+            "Rough integrals: where sites integrate their own parameters out, the log-posterior of "
+            f"the shared ones is wrong by {error:.2g} nats at some draw. Take method='hmc', which "
+            "draws all parameters together."
         )
 
     def _reference(self) -> str:

@@ -91,8 +91,9 @@ def _at_block(agents: Agents, points: Any, numbers: int) -> jax.Array:
 
 def _in_blocks(agent: Agent, points: Any, rows_at_once: int) -> jax.Array:
     """The potential of one agent at points (candidate, dim), eq. (1)."""
-    if agent.quadratic is not None:  # which needs no rows
-        return jax.vmap(agent.potential)(points)
+    if not agent.is_sum_over_rows:
+        at_once = max(1, rows_at_once * len(points) // agent.row_weights.shape[-1])
+        return jax.lax.map(agent.potential, points, batch_size=at_once)
 
     def of_block(block: Any) -> jax.Array:
         rows, weights = block

@@ -146,7 +146,7 @@ class HierarchicalChains(SummedChains):
         where = relocated(before, self.sites.frame, phase)
         return self._evaluated(phase.position, where)
 
-    def draws(self, phase: SplitPhase) -> np.ndarray:
+    def draws(self, phase: SplitPhase, number: int) -> np.ndarray:
         """The model's flat vectors (x, u_i), (chain, agent, dim)."""
         return np.asarray(original_positions(self.sites.frame, phase))
 

@@ -90,8 +90,11 @@ class SummedChains:
         """The phase in the coordinates of the next window; see `hierarchical`."""
         return phase
 
-    def draws(self, phase: Any) -> np.ndarray:
-        """The positions as they are recorded: (chain, dim), or (chain, agent, dim)."""
+    def draws(self, phase: Any, number: int) -> np.ndarray:
+        """The positions as they are recorded: (chain, dim), or (chain, agent, dim).
+
+        `number` is that of the draw, which addresses what it takes from private noise.
+        """
         return np.asarray(phase.position)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -232,7 +235,7 @@ def _local_parts(agents: Agents, positions: Any) -> tuple[Any, Any]:
     """Potentials (agent, chain) and gradients (agent, chain, dim) of the local agents."""
 
     def of_agent(agent):
-        return jax.vmap(lambda q: (agent.potential(q), agent.gradient(q)))(positions)
+        return jax.vmap(agent.value_and_gradient)(positions)
 
     return agents.each(of_agent)
 

@@ -92,6 +92,10 @@ class Agent:
             return self._known_derivatives(z)[1]
         return jax.grad(self.potential)(z)
 
+    def value_and_gradient(self, z: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """f_i and its gradient at z."""
+        return self.potential(z), self.gradient(z)
+
     def hessian(self, z: jax.Array) -> jax.Array:
         """The matrix of second derivatives of f_i at z, (dim, dim)."""
         if self.quadratic is not None:
@@ -150,6 +154,11 @@ class Agent:
     def knows_gradient(self) -> bool:
         """Whether `gradient` needs no automatic differentiation of the rows' likelihood."""
         return self.quadratic is not None or self.has_derivatives
+
+    @property
+    def is_sum_over_rows(self) -> bool:
+        """Whether the potential is computed from the rows, one after the other."""
+        return self.quadratic is None
 
     def _potential(self, z: jax.Array, rows: Rows, weights: jax.Array) -> jax.Array:
         log_likelihood = jnp.sum(weights * self.row_log_likelihoods(z, rows))

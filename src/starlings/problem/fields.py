@@ -52,6 +52,9 @@ class ProblemFields:
     log_local_prior: Callable[[jax.Array], jax.Array] | None = None
     """(x, u_i) -> log-density of the parameters of an agent's own, with the log-determinant of
     their constraints; None where no parameter is local."""
+    integrate: Callable[[Any], Any] | None = None
+    """Agents of shared and local parameters -> those with the local ones integrated out, of a
+    problem `without_local`; None for agents as they are."""
     description: Mapping[str, Any] = field(default_factory=dict)
     """What the model is and where it comes from, in values that JSON has, for result files."""
 

@@ -43,7 +43,8 @@ def refuse_local(problem: ProblemFields, what: str) -> None:
         names = [name for name, block in problem.parameters.blocks.items() if block.local]
         raise LocalParametersError(
             f"{what} cannot be used where parameters are local, as {', '.join(names)} are here: "
-            "take method='hmc', or `starlings.DADMMS(rho=...)`, which draw them at their sites; "
+            "take method='auto', 'hmc' or `starlings.DADMMS(rho=...)`, which draw them at their "
+            "sites; "
             "or, where rows may be pooled, `problem.pooled()`."
         )
 

@@ -41,11 +41,11 @@ class ProblemValues(ProblemFields):
 
     def potentials(self, z: Any) -> np.ndarray:
         """f_i(z) of every agent at one z, (agent,)."""
-        return self._for_every_agent(Agent.potential, z)
+        return self._for_every_agent(lambda agent, z: agent.potential(z), z)
 
     def hessians(self, z: Any) -> np.ndarray:
         """The Hessian of every f_i at one z, (agent, dim, dim)."""
-        return self._for_every_agent(Agent.hessian, z)
+        return self._for_every_agent(lambda agent, z: agent.hessian(z), z)
 
     def _for_every_agent(self, function: Callable[[Agent, Any], jax.Array], z: Any) -> np.ndarray:
         with jax.enable_x64(True):
@@ -77,4 +77,5 @@ class ProblemValues(ProblemFields):
             array = np.asarray(array)
             return jnp.asarray(array, dtype if array.dtype.kind == "f" else None)
 
-        return jax.tree.map(converted, stacked_agents(self, network, self.quadratic))
+        found = jax.tree.map(converted, stacked_agents(self, network, self.quadratic))
+        return found if self.integrate is None else self.integrate(found)

@@ -5,13 +5,14 @@ None of them has rows that were not there, and none changes the problem that it 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
 
 from starlings.problem.absent import Absent
+from starlings.problem.agent import Agent
 from starlings.problem.coordinates import Frame, frame
 from starlings.problem.hub import Hub
 from starlings.problem.local import pooled_parts, refuse_local, with_site_numbers
@@ -133,6 +134,22 @@ class ProblemVariants(ProblemValues):
         if site not in self.shards:
             raise ValueError(f"`site` must be one of {self.sites}, got {site!r}.")
         return self._with_shards({site: self.shards[site]})
+
+    def without_local(self, integrate: Callable[[Agent], Agent]) -> Self:
+        """The problem of the shared parameters, with the local ones integrated out at every site.
+
+        Args:
+            integrate: agents with rows and priors of this problem -> those whose potential is minus
+                the logarithm of the integral; see `solvers.marginal`.
+        """
+        return self._replace(
+            parameters=self.parameters.part(local=False),
+            is_quadratic=False,
+            known_quadratic=None,
+            log_local_prior=None,
+            report=None,
+            integrate=integrate,
+        )
 
     def pooled(self) -> Self:
         """The same posterior with all rows at one site, for comparison where pooling is allowed.

@@ -37,6 +37,9 @@ KINDS = {
     "potentials at shared candidates": Kind(
         SUM, "thousands of values of a function of the rows, which determine few rows"
     ),
+    "differences between two quadratures at draws": Kind(
+        SUM, "numbers near zero, from which nothing is known to follow"
+    ),
     "potentials and gradients along trajectories": Kind(
         SUM, f"gradients at many points, {FEW_ROWS}"
     ),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import jax
 
 from starlings.methods.batches import CANDIDATES_PER_DRAW, may_go_on
+from starlings.methods.marginal import can_integrate
 from starlings.methods.prediction import FAR_ROUNDS, Prediction
 from starlings.methods.weights import WeightedCandidates
 from starlings.results.gather import Run
@@ -21,6 +22,7 @@ from starlings.runtime.maskable import is_maskable
 from starlings.runtime.unreliable import check_links
 from starlings.samplers import DADMMS
 from starlings.sampling.by_hmc import run_hmc
+from starlings.sampling.by_quadrature import choose_nodes, error_at_candidates, is_exact_enough
 from starlings.sampling.by_weights import draw_candidates, run_weights
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Request
@@ -54,7 +56,7 @@ class Automatic:
 
     def num_candidates(self, request: Request) -> int:
         """Those of the first batches, which are nearly always drawn; HMC has none."""
-        return 0 if request.problem.num_local else CANDIDATES_PER_DRAW * request.wanted
+        return CANDIDATES_PER_DRAW * request.wanted if _has_choice(request) else 0
 
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Choose, and make the draws; a run that is resumed goes on with its method."""
@@ -67,17 +69,19 @@ class Automatic:
                     return run_weights(run, method)
                 tuned = _tuned(run) if method == "dadmms" else None
                 if tuned is None:
-                    return run_hmc(run)
+                    return run_hmc(run, run.choice.get("method", "hmc"))
         return BY_ROUNDS.run_tuned(tuned, request, checkpoint, progress)
 
 
 def _chosen(run: SumsRun) -> str:
     """The method of fewest predicted rounds: "weights" if candidates were drawn and suffice."""
-    if run.chain_arrays is not None or run.choice.get("method") == "hmc":
-        return "hmc"
+    if run.chain_arrays is not None or run.choice.get("method") in ("hmc", "marginal-hmc"):
+        return str(run.choice.get("method", "hmc"))
     run.locate_if_possible()
-    if run.request.problem.num_local:  # there is no choice: HMC draws them at their sites, exactly
-        return "hmc"
+    is_local = run.request.problem.num_local > 0
+    if not _has_choice(run.request) or (is_local and run.coordinates is None):
+        return "hmc"  # which draws local parameters at their sites, whatever the posterior
+    choose_nodes(run)
     prediction = _prediction(run)
 
     def is_weights(found: WeightedCandidates) -> bool:
@@ -91,9 +95,27 @@ def _chosen(run: SumsRun) -> str:
         method, rounds["weights"] = "weights", 0
     else:
         method = prediction.cheapest(run.candidates, besides="weights")
-    run.choice = {"method": method, "predicted": _recorded(rounds)}
+    if is_local:
+        method = _of_local(run, method)
+        rounds = {"weights": rounds["weights"], "marginal-hmc": rounds["hmc"]}
+    run.choice |= {"method": method, "predicted": _recorded(rounds)}
     run.progress.print_status(_explained(run, method))
     return method
+
+
+def _has_choice(request: Request) -> bool:
+    """Whether there are several methods: where parameters are local, few have to be."""
+    return not request.problem.num_local or can_integrate(request.problem)
+
+
+def _of_local(run: SumsRun, method: str) -> str:
+    """The method for a problem whose local parameters were integrated out: "hmc" if they cannot be.
+
+    That is HMC of all parameters together.
+    """
+    if not is_exact_enough(error_at_candidates(run)):
+        return "hmc"
+    return method if method == "weights" else "marginal-hmc"
 
 
 def _prediction(run: SumsRun) -> Prediction:
@@ -104,10 +126,10 @@ def _prediction(run: SumsRun) -> Prediction:
         num_chains(request) if request.chains is None else request.chains,
         1 + 2 / STEP,  # eq. (3) of `starlings.tuning.tuner`
         DADMMS.pilot.cycles,
-        request.problem.dim,
+        request.problem.num_shared,
         run.coordinates is not None,
-        request.problem.is_quadratic,
-        is_maskable(request.network, DADMMS),
+        request.problem.is_quadratic and not request.problem.num_local,
+        not request.problem.num_local and is_maskable(request.network, DADMMS),
     )
 
 

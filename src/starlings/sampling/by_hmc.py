@@ -15,13 +15,12 @@ from starlings.diagnostics.statistics import least_effective_draws
 from starlings.errors import TuningError
 from starlings.methods import lockstep
 from starlings.methods.cards import LockStepHMC, SumTraffic
-from starlings.methods.hierarchical import HierarchicalChains
-from starlings.methods.hmc import SummedChains
 from starlings.methods.lockstep import ChainState, LockStep, superchain_labels
 from starlings.methods.warmup import first_settings
 from starlings.random.addresses import shared_uniforms
 from starlings.results.gather import Run
 from starlings.runtime.recording import Schedule
+from starlings.sampling.by_quadrature import integrals_at, sums_of
 from starlings.sampling.on_sums import Outcome, SumsRun
 from starlings.sampling.starts import mean_position
 from starlings.sampling.undefined import in_words, undefined_sites
@@ -48,12 +47,13 @@ DRAWS_PER_FILE = 64
 """Draws of each chain in one file of a checkpoint."""
 
 
-def run_hmc(run: SumsRun) -> Run:
-    """The run whose draws are made by lock-step HMC."""
+def run_hmc(run: SumsRun, method: str = "hmc") -> Run:
+    """The run whose draws are made by lock-step HMC: of all parameters, or of the shared ones."""
+    is_marginal = method == "marginal-hmc"
     chains = lockstep.CHAINS if run.request.chains is None else run.request.chains
     labels = superchain_labels(chains)
     chain = LockStep(
-        _sums_of(run, chains),
+        sums_of(run, chains, is_marginal),
         lockstep.shared_keys(run.request.seed, chains),
         labels,
         lockstep.window_lengths(chains, run.coordinates is not None),
@@ -64,8 +64,9 @@ def run_hmc(run: SumsRun) -> Run:
     made.warm_up(state)
     made.draw(state)
     run.recording = run.recording.cut(made.target)
+    integrals = integrals_at(run, made.shared_draws()) if is_marginal else {}
     outcome = Outcome(
-        "hmc",
+        method,
         LockStepHMC(state.settings.step, state.settings.length),
         Schedule(made.target),
         chains,
@@ -76,17 +77,10 @@ def run_hmc(run: SumsRun) -> Run:
             "undefined_share": min(1.0, state.undefined / (chains * max(1, len(made.acceptance)))),
             **_recorded(labels),
             **made.reached(),
+            **integrals,
         },
     )
     return run.finished(outcome)
-
-
-def _sums_of(run: SumsRun, chains: int) -> SummedChains:
-    """The sums of all potentials, and of local parameters what stays at the sites."""
-    if not run.problem.num_local:
-        return SummedChains.of(run.problem, run.gossip)
-    seed, where = run.request.seed, run.coordinates
-    return HierarchicalChains.at_sites(run.problem, run.gossip, where, seed, chains)
 
 
 def _recorded(labels: np.ndarray) -> dict[str, list[int]]:
@@ -240,7 +234,7 @@ class _Draws:
         self.divergent.append(divergent)
         self.potential.append(np.asarray(state.phase.value))
         positions = np.asarray(state.phase.position)
-        self.run.record(self.chain.chains.draws(state.phase)[None])
+        self.run.record(self.chain.chains.draws(state.phase, self.count)[None])
         self.run.report_draw(positions[0])
 
     def _next_target(self) -> int:
@@ -253,12 +247,12 @@ class _Draws:
         least = max(FEWEST_DRAWS, math.ceil(request.wanted / self.chains))
         if self.count < least:
             return least
-        effective = self.effective = float(least_effective_draws(self._shared_draws()))
+        effective = self.effective = float(least_effective_draws(self.shared_draws()))
         needed = math.ceil(ESS_MARGIN * self.count * request.wanted / max(effective, 1.0))
         is_enough = effective >= request.wanted or self.count >= LONGEST * least
         return self.count if is_enough else min(needed, 3 * self.count, LONGEST * least)
 
-    def _shared_draws(self) -> np.ndarray:
+    def shared_draws(self) -> np.ndarray:
         """All draws of the shared parameters, which every site has, (chain, draw, shared)."""
         draws = np.moveaxis(self.run.recording.joined().position[:, :, 0], 0, 1)
         problem = self.run.problem

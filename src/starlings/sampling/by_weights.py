@@ -14,6 +14,7 @@ from starlings.methods.weights import LARGEST_K, CandidateSums, WeightedCandidat
 from starlings.results.gather import Run
 from starlings.runtime.buckets import grouped
 from starlings.runtime.recording import Recording, Schedule
+from starlings.sampling import by_quadrature
 from starlings.sampling.on_sums import Outcome, SumsRun
 from starlings.sampling.undefined import in_words, undefined_sites
 from starlings.system.interrupts import DeferredInterrupt
@@ -53,7 +54,7 @@ def draw_candidates(run: SumsRun, is_worthwhile: Callable[[WeightedCandidates], 
 
 def _sums(run: SumsRun) -> CandidateSums:
     """Sums of potentials at candidates, in the coordinates of the run."""
-    moved = run.problem
+    moved = run.summed
     agents = grouped(moved.agents(run.request.network))
     return CandidateSums(agents, run.gossip, moved.dim, int(moved.num_rows.sum()))
 
@@ -101,7 +102,7 @@ def run_weights(run: SumsRun, method: str) -> Run:
     chains, draws = request.usual_chains, request.schedule.draws
     numbers = (metropolis if is_chain else resampled)(found, chains, draws, request.seed)
     run.recording = Recording()
-    run.record(np.moveaxis(found.points[numbers], 1, 0))
+    by_quadrature.record_candidates(run, np.moveaxis(found.points[numbers], 1, 0))
     for number in numbers[0, :REPORTED]:
         run.report_draw(found.points[number])
     ledger = run.gossip.ledger
@@ -117,6 +118,7 @@ def run_weights(run: SumsRun, method: str) -> Run:
             "pareto_k": found.pareto_k,
             "effective_candidates": found.effective_number,
             **_evidence(run),
+            **_quadrature(run),
             "undefined_share": found.undefined_share,
             "undefined_sites": _undefined_sites(run),
         },
@@ -130,6 +132,13 @@ def _evidence(run: SumsRun) -> dict[str, float]:
         return {}
     evidence, error = run.candidates.log_evidence
     return {"log_evidence": evidence + _log_determinant(run), "log_evidence_error": error}
+
+
+def _quadrature(run: SumsRun) -> dict[str, float]:
+    """What is known of the integrals over local parameters, if there are any."""
+    if not run.request.problem.num_local:
+        return {}
+    return by_quadrature.recorded(run, by_quadrature.error_at_candidates(run))
 
 
 def _log_determinant(run: SumsRun) -> float:

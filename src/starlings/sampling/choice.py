@@ -7,6 +7,8 @@ everything after it asks the choice. The methods by name:
     weights                importance weights of shared candidates, resampled
     weights-metropolis     the same candidates, as proposals of an exact independence chain
     hmc                    lock-step Hamiltonian Monte Carlo on sums: exact, for any posterior
+    marginal-hmc           the same for the shared parameters alone, where few parameters are local:
+                           every site integrates its own out, and then draws them by itself
     consensus, parametric, nonparametric, semiparametric
                            every agent draws by itself, and one sum combines the draws; biased
                            unless every agent's own posterior is Gaussian
@@ -25,6 +27,7 @@ import jax
 from starlings.errors import check_choice
 from starlings.methods import METHODS_ON_SUMS
 from starlings.methods.batches import CANDIDATES_PER_DRAW, may_go_on
+from starlings.methods.marginal import NODES, can_integrate
 from starlings.methods.one_shot import COMBINATIONS
 from starlings.problem.local import refuse_local
 from starlings.results.gather import Run
@@ -35,6 +38,7 @@ from starlings.samplers import DADMMS, Sampler
 from starlings.sampling.automatic import Automatic
 from starlings.sampling.by_hmc import run_hmc
 from starlings.sampling.by_one_shot import InOneShot
+from starlings.sampling.by_quadrature import choose_nodes, require_quadrature
 from starlings.sampling.by_weights import draw_candidates, require_weights, run_weights
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Choice, Request
@@ -139,7 +143,12 @@ class OnSums:
     @property
     def title(self) -> str:
         """What is said before the run."""
-        return "lock-step HMC" if self.method == "hmc" else "importance weights"
+        return "importance weights" if self.is_weights else "lock-step HMC"
+
+    @property
+    def is_weights(self) -> bool:
+        """Whether draws are weighted candidates."""
+        return self.method.startswith("weights")
 
     def identity(self) -> dict[str, str]:
         """The name of the method."""
@@ -147,24 +156,34 @@ class OnSums:
 
     def check(self, request: Request) -> None:
         """Refuse lengths in rounds and several starts, which these methods do not have."""
-        if self.method != "hmc":
-            refuse_local(request.problem, f"method={self.method!r}")
+        problem = request.problem
+        if self.method == "marginal-hmc" and not problem.num_local:
+            raise ValueError(
+                "method='marginal-hmc' is for problems with local parameters, and none is local "
+                "here; take method='hmc'."
+            )
+        if self.method != "hmc" and not can_integrate(problem):
+            refuse_local(problem, f"method={self.method!r} with more than {max(NODES)} of them")
         check_links(request.network)
         request.schedule.refuse_rounds(self.method)
         check_one_start(request.start, self.method)
 
     def num_candidates(self, request: Request) -> int:
         """Those of the first batches; HMC has none."""
-        return 0 if self.method == "hmc" else CANDIDATES_PER_DRAW * request.wanted
+        return CANDIDATES_PER_DRAW * request.wanted if self.is_weights else 0
 
     def run(self, request: Request, checkpoint: Checkpoint | None, progress: Progress) -> Run:
         """Make the draws."""
         with jax.enable_x64(True):
             run = SumsRun.begun(request, checkpoint, progress)
-            if self.method == "hmc":
+            if not self.is_weights:
                 run.locate_if_possible()
-                return run_hmc(run)
+                if self.method == "marginal-hmc":
+                    choose_nodes(run)
+                return run_hmc(run, self.method)
             run.locate()
+            choose_nodes(run)
             draw_candidates(run, lambda found: may_go_on(found, request.wanted))
             require_weights(run)
+            require_quadrature(run)
             return run_weights(run, self.method)

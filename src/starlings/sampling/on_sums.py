@@ -14,6 +14,7 @@ import numpy as np
 from starlings.errors import NoModeError
 from starlings.methods.cards import SumTraffic
 from starlings.methods.hmc import SummedChains
+from starlings.methods.marginal import integrated, most_nodes
 from starlings.methods.proposal import Proposal
 from starlings.methods.weights import WeightedCandidates
 from starlings.network.gossip import Gossip
@@ -87,6 +88,24 @@ class SumsRun:
         if self.coordinates is None or problem.num_local:
             return problem
         return problem.affine(self.coordinates.centre, self.coordinates.scale)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes in each dimension by which local parameters are integrated out, once chosen."""
+        return int(self.choice.get("nodes", most_nodes(self.request.problem)))
+
+    @property
+    def summed(self) -> Problem:
+        """The problem whose potentials candidates and chains are drawn for.
+
+        Of the shared parameters alone: local ones are integrated out.
+        """
+        if not self.request.problem.num_local:
+            return self.problem
+        shared = integrated(self.request.problem, self.nodes)
+        if self.coordinates is None:
+            return shared
+        return shared.affine(self.coordinates.centre, self.coordinates.scale)
 
     @property
     def is_diagonal(self) -> bool:

@@ -55,7 +55,9 @@ def sample(
         method: how draws are made. "auto" takes the method that is predicted to need the fewest
             network rounds, and says which. "weights" weighs candidates that all sites share, for
             posteriors near a Gaussian; "weights-metropolis" makes an exact chain of them. "hmc" is
-            Hamiltonian Monte Carlo on sums, exact for any posterior. "consensus", "parametric",
+            Hamiltonian Monte Carlo on sums, exact for any posterior; "marginal-hmc" makes it for
+            the shared parameters alone, where each site has one to three parameters of its own,
+            which it integrates out and then draws by itself. "consensus", "parametric",
             "nonparametric" and "semiparametric" combine draws that every site makes by itself, in
             one exchange: they are for comparisons, and biased unless the posterior of every site
             alone is Gaussian. "dadmms" is D-ADMMS, tuned by

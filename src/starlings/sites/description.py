@@ -15,6 +15,8 @@ ALL_DRAWS = "all draws of a sampler at this site alone, which every other site r
 LEAVES = {
     "weights": f"{SUMS}: gradients and curvatures, then potentials at thousands of candidates",
     "hmc": f"{SUMS}: gradients and curvatures, then potentials and gradients in every round",
+    "marginal-hmc": f"{SUMS}: gradients and curvatures, then potentials and gradients in every "
+    "round, with this site's own parameters integrated out",
     "auto": f"{SUMS} (gradients, curvatures, potentials), or, if the sites choose D-ADMMS by the "
     "predicted rounds, positions of a sampler in every round, as parts of sums over neighbours",
     "consensus": f"{SUMS}: draws of a sampler at this site alone, weighted by their precision",

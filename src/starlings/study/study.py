@@ -77,8 +77,9 @@ Every section, its keys, their types and their defaults. A key without a default
 [run]           How long to run. The section may be left out.
     draws           whole number, default 1000. Draws recorded in each chain.
     method          text, default "auto": the method with the fewest network rounds. "weights",
-                    "weights-metropolis", "hmc", "consensus", "parametric", "nonparametric",
-                    "semiparametric", "dadmms", or a rung of its ladder of exactness.
+                    "weights-metropolis", "hmc", "marginal-hmc", "consensus", "parametric",
+                    "nonparametric", "semiparametric", "dadmms", or a rung of its ladder of
+                    exactness.
     chains          whole number. Independent chains; by default the method chooses, or 4.
     burn_in         whole number of rounds, default 500 for each round that the sampler needs to
                     move once. Dropped before the first draw.

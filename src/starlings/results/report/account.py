@@ -18,6 +18,8 @@ METHODS = {
     "weights-metropolis": "an exact chain of weighted candidates that all sites draw alike",
     "hmc": "Hamiltonian Monte Carlo in lock-step: all sites make the same steps, from sums of what "
     "each computes with its own rows",
+    "marginal-hmc": "Hamiltonian Monte Carlo in lock-step for what all sites share; each site then "
+    "drew its own parameters by itself",
     "consensus": "a consensus of draws that each site made alone (approximate)",
     "parametric": "a parametric combination of draws that each site made alone (approximate)",
     "nonparametric": "a combination of draws that each site made alone (approximate)",
