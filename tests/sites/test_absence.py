@@ -21,7 +21,7 @@ from starlings.runtime.peers.relay import Relay
 from starlings.sites import joining
 from starlings.sites.absence import (
     Absence,
-    SavedMode,
+    Saved,
     run_bytes,
     run_folder,
     run_hash,
@@ -221,10 +221,12 @@ def test_a_site_without_the_mode_gets_it_of_the_others(tmp_path):
     problem = st.models.gaussian(np.ones((4, 1, 1)), [[0.0], [3.0], [9.0], [0.0]]).renamed(SITES)
     network = st.Network.ring(4).matched_to(SITES).without(["Downs"])
     fewer, mode = problem.without(["Downs"]), Coordinates(np.array([3.0]), np.array([[0.5]]))
-    saved = SavedMode(tmp_path / "mode")
+    saved = Saved(tmp_path / "mode")
     assert saved.load(b"rows") == b""
     saved.save(mode, b"rows")
-    with pytest.raises(SiteError, match="the rows or a package have changed since the mode"):
+    with pytest.raises(
+        SiteError, match="the rows or a package have changed since the run with all sites"
+    ):
         saved.load(b"other rows")
 
     def found(name: str, *own: bytes):

@@ -155,13 +155,6 @@ class Expression:
         with np.errstate(all="ignore"):  # the caller refuses what is not finite
             return self._value(self.tree, columns, apply)
 
-    def value_of(
-        self, node: ast.expr, columns: Mapping[str, np.ndarray], apply: Callable[[Call, Any], Any]
-    ) -> Any:
-        """The value of a part of it, such as the argument of a call."""
-        with np.errstate(all="ignore"):
-            return self._value(node, columns, apply)
-
     def part(self, node: ast.expr) -> Expression:
         """A part of it as an expression."""
         return Expression(self._text(node), node, self.names)

@@ -1,8 +1,16 @@
 """Means and standard deviations of the columns of X and of the outcome, and which are redundant.
 
-Of columns z = (x - m) / u, where m is the mean of x and u the mean of |x| over all sites, the sites
-add up the products z'z. Their diagonal has the standard deviations; and a column of which nothing
-is left when the columns before it are projected out, up to `TOLERANCE`, is a sum of these.
+With the mean m of a column x and the mean u of |x| over all rows of all sites, both from one sum,
+the sites add up in another one the products of
+
+    z = (x - m) / u,                                                                        (1)
+
+whose diagonal has the standard deviations
+
+    s = u sqrt(sum z^2 / rows).                                                             (2)
+
+A column of which nothing is left when the columns before it are projected out, up to `TOLERANCE`,
+is a sum of these.
 """
 
 from __future__ import annotations
@@ -11,6 +19,7 @@ import dataclasses
 import warnings
 import zlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +34,16 @@ MOST_PRODUCTS = 400
 """Columns up to which all products are added up; of more, only squares."""
 
 
+class Means(NamedTuple):
+    """The means of columns over all rows of all sites."""
+
+    rows: float
+    means: np.ndarray
+    """m of eq. (1), (column,)."""
+    units: np.ndarray
+    """u of eq. (1), (column,); 1 where it would be 0."""
+
+
 def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreement:
     """The encoding with its means and scales.
 
@@ -33,6 +52,20 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
         matrices: for each local site the columns of X, those of the random part, the outcome and
             the offset (0 without one), (row, column).
     """
+    over = yield from _agreed_means(encoding, matrices)
+    products = yield from _agreed_products([(m - over.means) / over.units for m in matrices])  # (1)
+    scales = over.units * np.sqrt(np.maximum(0.0, products.diagonal() / over.rows))  # (2)
+    scales = np.where(scales <= 1e-12 * np.abs(over.means), 0.0, scales)
+    found = _with_moments(encoding, over.means, scales)
+    _warn_of_constants(found)
+    if len(scales) <= MOST_PRODUCTS:
+        p, means = len(encoding.labels), over.means / over.units
+        _warn_of_sums(found, products[:p, :p], over.rows * np.outer(means, means)[:p, :p])
+    return found
+
+
+def _agreed_means(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreement:
+    """`Means`, by a sum that also tells whether all sites have the same columns."""
     check = zlib.crc32(repr((encoding.labels, encoding.random_labels)).encode())
     sums = [
         np.concatenate([[1, check, len(m)], m.sum(axis=0), np.abs(m).sum(axis=0)]) for m in matrices
@@ -43,33 +76,33 @@ def agreed_moments(encoding: Encoding, matrices: Sequence[np.ndarray]) -> Agreem
             "the sites do not have the same columns: install one version of formulaic at all of "
             f"them. Here they are {first_of(encoding.labels)}."
         )
-    sizes, units = np.split(np.array(total) / rows, 2)
-    units = np.where(units > 0, units, 1.0)
-    centred = [(m - sizes) / units for m in matrices]
-    width = len(sizes)
+    means, units = np.split(np.array(total) / rows, 2)
+    return Means(rows, means, np.where(units > 0, units, 1.0))
+
+
+def _agreed_products(columns: Sequence[np.ndarray]) -> Agreement:
+    """The products of columns, (column, column); of very many only the diagonal."""
+    width = columns[0].shape[1]
     has_all = width <= MOST_PRODUCTS
     places = np.triu_indices(width) if has_all else np.diag_indices(width)
-    parts = [(z.T @ z)[places] if has_all else (z**2).sum(axis=0) for z in centred]
+    parts = [(z.T @ z)[places] if has_all else (z**2).sum(axis=0) for z in columns]
     products = np.zeros((width, width))
     products[places] = yield Parts(MOMENTS, np.array(parts))
-    products = np.triu(products) + np.triu(products, 1).T
-    scales = units * np.sqrt(np.maximum(0.0, products.diagonal() / rows))
-    scales = np.where(scales <= 1e-12 * np.abs(sizes), 0.0, scales)
+    return np.triu(products) + np.triu(products, 1).T
+
+
+def _with_moments(encoding: Encoding, means: np.ndarray, scales: np.ndarray) -> Encoding:
+    """The encoding with the moments of all columns, which stand as in `agreed_moments`."""
     p = len(encoding.labels)
-    found = dataclasses.replace(
+    return dataclasses.replace(
         encoding,
-        means=tuple(sizes[:p].tolist()),
+        means=tuple(means[:p].tolist()),
         scales=tuple(scales[:p].tolist()),
         random_scales=tuple(scales[p:-2].tolist()),
-        outcome_mean=float(sizes[-2]),
+        outcome_mean=float(means[-2]),
         outcome_scale=float(scales[-2]),
-        offset_mean=float(sizes[-1]),
+        offset_mean=float(means[-1]),
     )
-    _warn_of_constants(found)
-    if has_all:
-        means = sizes / units
-        _warn_of_sums(found, products[:p, :p], rows * np.outer(means, means)[:p, :p])
-    return found
 
 
 def _has_intercept(encoding: Encoding) -> bool:

@@ -191,7 +191,7 @@ class JointLikelihood(Likelihood):
 
 @dataclass(frozen=True)
 class JointPrior:
-    """log p(x) + sum_i log p(u_i | x)."""
+    """log p(x) + sum_i log p(u_i | x), of eq. (1)."""
 
     joint: Joint
     shared: Callable[[jax.Array], jax.Array]
@@ -200,7 +200,7 @@ class JointPrior:
     def __call__(self, x: jax.Array) -> jax.Array:
         """The log-density of the vector (x, all u_i)."""
         vectors = self.joint.vectors(x)
-        return self.shared(vectors[0]) + jax.vmap(self.local)(vectors).sum()
+        return self.shared(vectors[0]) + jax.vmap(self.local)(vectors).sum()  # (1)
 
 
 @dataclass(frozen=True)

@@ -123,12 +123,9 @@ class _Readers(NamedTuple):
                 return f"nobody by itself; {self._neighbour_totals(site)}", NEIGHBOUR_TOTALS
             return f"nobody by itself; everybody: {self._total(self.network.names)}", TOTALS
         if way == NEIGHBOURS and kind != MESSAGES:
-            return (
-                f"{first_of(self._neighbours(site), MOST_NAMES)}; everybody: the largest",
-                follows,
-            )
+            return f"{self._named_neighbours(site)}; everybody: the largest", follows
         if way == NEIGHBOURS:
-            return first_of(self._neighbours(site), MOST_NAMES), follows
+            return self._named_neighbours(site), follows
         return self._of_sum(site), follows
 
     def _of_hub(self, kind: str, follows: str) -> tuple[str, str]:

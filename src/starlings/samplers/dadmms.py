@@ -199,7 +199,7 @@ class DADMMS(Sampler):
             return shared
         step = local_step(self.rho, self.local_scale, agent)
         own = local_noise(step, agent, upcoming, state.position)
-        return jnp.concatenate([shared, u + own / 2])
+        return jnp.concatenate([shared, u + own / 2])  # (5) of `local_proximal`
 
     def _noise(self, agent, round, like):
         degree, shared = agent.degree, Split.of(agent, like).shared

@@ -174,14 +174,14 @@ def _option(absent: Collection[str]) -> str:
 
 
 @dataclass(frozen=True)
-class SavedMode:
-    """The mode that the run of all sites has found, on the disk of this site."""
+class Saved:
+    """What the run of all sites has found, on the disk of this site: its mode, or its encoding."""
 
     path: Path
 
     @classmethod
-    def of(cls, home: Path, manifest: Manifest, file: str = MODE_FILE) -> SavedMode:
-        """That of a manifest, in the folder of a site; or what else a file there has."""
+    def of(cls, home: Path, manifest: Manifest, file: str = MODE_FILE) -> Saved:
+        """What a file has in the folder of the run of a manifest; by default the mode."""
         return cls(run_folder(home, manifest.hash) / file)
 
     def save(self, mode: Coordinates, rows: bytes) -> None:
@@ -193,16 +193,16 @@ class SavedMode:
         write_private(self.path, values.encoded((rows, saved)))
 
     def load(self, rows: bytes) -> bytes:
-        """The mode as bytes, or none if this site has not saved one; other rows are an error."""
+        """The saved bytes, or none if this site has not saved any; other rows are an error."""
         if not self.path.is_file():
             return b""
-        before, mode = values.decoded(self.path.read_bytes())
+        before, saved = values.decoded(self.path.read_bytes())
         if before != rows:
             raise SiteError(
-                "the rows or a package have changed since the mode of the run with all sites was "
-                "found, and nothing can stand in for absent sites there. Restore what was there."
+                "the rows or a package have changed since the run with all sites, and what it "
+                "found cannot stand in for absent sites any more. Restore what was there."
             )
-        return bytes(mode)
+        return bytes(saved)
 
 
 def run_folder(home: Path, run: str) -> Path:

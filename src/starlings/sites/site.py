@@ -13,7 +13,7 @@ from starlings.problem import Problem
 from starlings.runtime.peers.tls import Identity
 from starlings.runtime.peers.ways import DirectWay, RelayWay, Way
 from starlings.sampling.private import check_rails
-from starlings.sites.absence import Absence, SavedMode, run_folder
+from starlings.sites.absence import Absence, Saved, run_folder
 from starlings.sites.approvals import verify_approval
 from starlings.sites.encodings import ENCODING_FILE
 from starlings.sites.keys import key_hash, private_folder
@@ -107,14 +107,14 @@ class Site:
         return [name for name in self.kit.roster.neighbours if name in self.absence.present]
 
     @property
-    def saved_mode(self) -> SavedMode:
+    def saved_mode(self) -> Saved:
         """The mode of the run of all sites, if this site has saved it."""
-        return SavedMode.of(self.kit.home.path, self.kit.manifest)
+        return Saved.of(self.kit.home.path, self.kit.manifest)
 
     @property
-    def saved_encoding(self) -> SavedMode:
+    def saved_encoding(self) -> Saved:
         """The encoding of the formula in the run of all sites, if this site has saved it."""
-        return SavedMode.of(self.kit.home.path, self.kit.manifest, ENCODING_FILE)
+        return Saved.of(self.kit.home.path, self.kit.manifest, ENCODING_FILE)
 
     @property
     def identity(self) -> Identity:

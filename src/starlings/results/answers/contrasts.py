@@ -39,7 +39,8 @@ def contrasted(
         for name, values in others:
             other = _average(predictor, table, values)
             with np.errstate(divide="ignore", invalid="ignore"):
-                found[_title(name, first, ratio)] = other / base if ratio else other - base
+                compared = other / base if ratio else other - base  # (3), (2)
+            found[_title(name, first, ratio)] = compared
     return _summarised(found, prob, "ratio" if ratio else "difference")
 
 
