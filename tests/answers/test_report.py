@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -9,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from typer.testing import CliRunner
 
 import starlings as st
@@ -16,6 +18,7 @@ from starlings.cli import app
 from starlings.results.report.axes import Axis
 from starlings.results.report.labels import label_in_words
 from starlings.results.report.page import report_page
+from starlings.results.report.question import Question
 from tests.answers.reports import HOSTILE, LONG, result_of, with_sites
 
 VOID = {"meta", "col", "br", "img", "link"}
@@ -165,6 +168,31 @@ def test_the_command_writes_the_page_of_a_file(tmp_path):
     assert "<h1>A &lt;trial&gt;</h1>" in page.read_text("utf-8")
     assert CliRunner().invoke(app, arguments).exit_code == 1
     assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 0
+
+
+def test_the_question_says_which_level_happens_and_where_the_rows_were():
+    regression = {
+        "encoding": {"outcome": "died", "levels": {"died": ["no", "yes"]}},
+        "priors": {"Intercept": "normal(0, 1)"},
+        "priors_of_average_row": ["Intercept"],
+    }
+    about = {"model": json.dumps({"kind": "regression", "regression": regression})}
+    question = Question({**about, "processes": 1}, ["north", "south"], xr.Dataset())
+    assert question.outcome_levels == "The outcome “happens” where it is yes rather than no"
+    assert question.priors == {"Intercept (of an average row)": "normal(0, 1)"}
+    assert question.is_in_one_place
+    assert not Question({**about, "processes": 0}, ["north", "south"], xr.Dataset()).is_in_one_place
+
+
+def test_a_coefficient_of_a_small_unit_is_for_a_change_that_can_be_read():
+    result = result_of(["north", "south"], ["age", "income"])
+    tree = result.tree.copy()
+    posterior = tree["posterior"].to_dataset()
+    tree["posterior"] = posterior.assign(beta=posterior["beta"] * [1.0, 1e-7])
+    ratio = np.exp(1e-7 * posterior["beta"][..., 1].values * 1e6)
+    words = read(st.Result(tree))[1].words
+    assert "income (per 1,000,000)" in words
+    assert f"{np.median(ratio):.3f}" in words
 
 
 def test_labels_of_formulas_are_said_in_words():

@@ -131,6 +131,12 @@ def test_levels_are_refused_where_they_do_not_fit():
     ]:
         with pytest.raises(FormulaError, match=words):
             agreed("y ~ ward", table, **{argument: said})
+    request = replace(
+        Request.of(Formula.of("ward ~ age"), None, {"ward": list("ABCD")}, {"ward": "C"}),
+        levels_of_outcome=None,
+    )
+    with pytest.raises(FormulaError, match="would change the order of its levels"):
+        agree(request, by_site(table), Sums())
     with pytest.raises(FormulaError, match="in two ways"):
         agreed("y ~ C(ward) + C(ward, Sum)", table)
 

@@ -88,6 +88,7 @@ def test_digits_are_those_that_the_spread_leaves_meaningful():
     ]
     assert with_meaningful_digits(51_234.6, 2000.0) == "51235"
     assert with_meaningful_digits(1.5e-9, 3.1e-10) == "1.5e-09"
+    assert with_meaningful_digits(0.99999987, 7.6e-8) == "0.9999998700"
     assert with_meaningful_digits(2.5e12, 3.1e10) == "2.5e+12"
     assert with_meaningful_digits(2.5, 0.0) == "2.5"
     assert with_meaningful_digits(np.nan, np.nan) == "-"

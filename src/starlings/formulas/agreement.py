@@ -208,6 +208,11 @@ def _ordered(request: Request, name: str, found: Mapping[str, tuple[str, ...]]) 
     reference = request.reference.get(name)
     if reference is None:
         return levels
+    if name == request.outcome and request.levels_of_outcome is None:
+        raise FormulaError(
+            f"`reference` of the outcome {name!r} would change the order of its levels: write them "
+            "from the lowest to the highest, in `levels`."
+        )
     if reference not in levels:
         raise FormulaError(
             f"`reference` of {name!r} must be one of {list(levels)}, got {reference!r}."

@@ -51,6 +51,7 @@ def regression(
             text is one of categories; `C(...)` makes one of numbers. Survival times are written
             `survival(time, event) ~ ...`, successes `successes / trials ~ ...`. Names with spaces
             stand in backticks. A formula has columns, numbers and known functions, and no code.
+            An outcome of two categories is whether a row has the second one.
         data: a table with named columns; or a table for each site, by the name of the site.
         sites: the column of `data` that names the site of each row, or a label for each row.
         family: of the outcomes: "gaussian", "student_t", "logistic", "binomial", "poisson",
@@ -61,7 +62,8 @@ def regression(
             defaults on the scale of the data, which `starlings.models.priors_of` shows.
         levels: by column, the names of its categories; the first one is the reference. By default
             those that occur, in sorted order, or those of a pandas Categorical.
-        reference: by column, the level to which the others are compared.
+        reference: by column, the level to which the others are compared; of an outcome, the level
+            that counts as 0.
         offset: the column of what is added to the linear predictor.
         weights: the column of weights of the rows: one of weight 2 counts as two such rows.
         trials: the column of the numbers of trials.

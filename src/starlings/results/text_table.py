@@ -14,6 +14,9 @@ NAMES_HEADING = "parameter"
 """The heading of the first column."""
 MAX_PLAIN, MIN_PLAIN = 1e7, 1e-6
 """Numbers beyond these sizes are written with an exponent."""
+MIN_FINE, MAX_FINE = 1e-3, 1e12
+"""Numbers with an sd that small, such as ratios near 1, have all their digits from this size on, and
+up to so many sd."""
 
 
 class Column(NamedTuple):
@@ -28,7 +31,8 @@ def with_meaningful_digits(value: float, spread: float) -> str:
     """Format a value with as many decimals as three significant digits of its sd need."""
     if not np.isfinite(value):
         return "-"
-    if not MIN_PLAIN < spread < MAX_PLAIN or abs(value) >= MAX_PLAIN:
+    is_fine = 0 < spread <= MIN_PLAIN and MIN_FINE <= abs(value) < MAX_FINE * spread
+    if not (is_fine or MIN_PLAIN < spread < MAX_PLAIN) or abs(value) >= MAX_PLAIN:
         return f"{value:.4g}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(spread)))}f}"
 

@@ -93,7 +93,7 @@ class Answers(ABC):
             new_rows: a table, or a mapping of column names to values, with the covariates.
             kind: "mean" for the expected outcome, such as a probability or a rate, whose interval
                 says how well it is known; "outcome" for single outcomes, whose interval has their
-                scatter, too.
+                scatter, too. Of an ordinal outcome both are in numbers of levels, from 0.
             prob: the probability of the interval.
             site: for a model with effects of sites, the site that the rows are of; by default a new
                 site like those of the study, whose effect is drawn from their distribution.

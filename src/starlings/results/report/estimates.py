@@ -23,6 +23,7 @@ from starlings.results.report import svg
 from starlings.results.report.axes import Axis
 from starlings.results.report.labels import CURVE, TIMES, label_in_words, own_label
 from starlings.results.report.question import RATIO_OF, Question
+from starlings.results.report.units import PER, in_unit, units, with_unit
 from starlings.results.text_table import with_meaningful_digits
 
 QUANTILES = {"2.5%": 0.025, "50%": 0.5, "97.5%": 0.975}
@@ -87,6 +88,11 @@ class Forest:
         return any(TIMES in entry.name for entry in self.entries)
 
     @property
+    def has_units(self) -> bool:
+        """Whether a coefficient is for a change by more than one."""
+        return any(PER in entry.name for entry in self.entries)
+
+    @property
     def has_lanes(self) -> bool:
         """Whether every site has a line of its own."""
         return 0 < len(self.sites_alone) <= MOST_LANES
@@ -107,7 +113,11 @@ def forest(question: Question, posterior: xr.Dataset, alone: pd.DataFrame | None
     table, curves = _without_curves(table)
     chosen = _chosen(table)
     known, failed = _by_entry(alone)
-    plot = _Plot(question, chosen, known)
+    unit = units(chosen) if question.is_regression else dict.fromkeys(chosen.index, 1)
+    parts = [in_unit(chosen.loc[[name]], unit[name]) for name in chosen.index]
+    chosen = pd.concat(parts) if parts else chosen
+    known = {name: in_unit(own, unit.get(name, 1)) for name, own in known.items()}
+    plot = _Plot(question, chosen, known, unit)
     entries = [plot.entry(name) for name in chosen.index]
     sites = [] if alone is None else list(dict.fromkeys(alone["site"][alone["entry"] != ""]))
     axis = None if plot.has_own_scales else svg.axis_lane(plot.axis_of(None))
@@ -160,6 +170,7 @@ class _Plot:
     question: Question
     table: pd.DataFrame
     alone: Mapping[str, pd.DataFrame]
+    unit: Mapping[str, int]
 
     @property
     def is_ratio(self) -> bool:
@@ -225,7 +236,8 @@ class _Plot:
     def _title(self, name: str) -> str:
         if not self.question.is_regression:
             return name
-        return label_in_words(own_label(name), self.question.levels)
+        label = label_in_words(own_label(name), self.question.levels)
+        return with_unit(label, self.unit[name])
 
     def _direction(self, positive: float) -> str:
         """Which way it goes, with its probability."""

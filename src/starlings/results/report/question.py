@@ -120,6 +120,14 @@ class Question:
         return self.model.get("regression", {}).get("encoding", {}).get("levels", {})
 
     @property
+    def outcome_levels(self) -> str:
+        """Which level of an outcome of categories is meant, in words; empty for a number."""
+        levels = list(self.levels.get((self.outcome or "").strip("`"), ()))
+        if len(levels) == 2:
+            return f"The outcome “happens” where it is {levels[1]} rather than {levels[0]}"
+        return f"Levels, from the lowest to the highest: {', '.join(levels)}" if levels else ""
+
+    @property
     def priors(self) -> dict[str, str]:
         """What was assumed of every parameter before, as texts."""
         about = self.model.get("regression", {})
