@@ -183,7 +183,7 @@ def test_nothing_of_local_parameters_is_sent(weighted):
 
 
 @pytest.mark.slow
-def test_hmc_has_the_moments_of_the_joint_posterior(SIZES):
+def test_hmc_has_the_moments_of_the_joint_posterior():
     (mean, covariance), result = (
         joint_posterior(SIZES),
         run(method="marginal-hmc", chains=64, draws=100),
