@@ -14,7 +14,6 @@ import starlings as st
 from starlings.errors import CandidateError, InterruptedWarning, LocalParametersError
 from starlings.methods import marginal
 from starlings.methods.marginal import OwnDraws, integrated, quadrature_error
-from starlings.methods.nuts import pooled_nuts
 from starlings.network.gossip import Gossip
 from starlings.sampling import by_weights
 from starlings.solvers.marginal import MarginalAgent
@@ -24,7 +23,6 @@ from tests.local.problems import (
     gaussian_problem,
     joint_draws,
     joint_posterior,
-    logistic_problem,
     sites_rows,
 )
 from tests.mpi import mpi, needs_mpi
@@ -183,7 +181,7 @@ def test_nothing_of_local_parameters_is_sent(weighted):
 
 
 @pytest.mark.slow
-def test_hmc_has_the_moments_of_the_joint_posterior(SIZES):
+def test_hmc_has_the_moments_of_the_joint_posterior():
     (mean, covariance), result = (
         joint_posterior(SIZES),
         run(method="marginal-hmc", chains=64, draws=100),
@@ -311,14 +309,3 @@ def test_an_agent_without_a_minimum_is_still_defined():
         assert isinstance(agents, MarginalAgent)
         near = jax.vmap(lambda agent: agent.near(jnp.array([1e4, 0.0])))(agents)
         assert np.isfinite(np.asarray(near.root)).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["marginal-hmc", "weights"])
-def test_a_logistic_posterior_is_that_of_pooled_nuts(method):
-    problem = logistic_problem(6, 60)
-    result = run(problem, network=st.Network.complete(6), method=method, draws=500)
-    with jax.enable_x64(True):
-        check = result.check(pooled_nuts(problem, 2000, 4, seed=1))
-    assert check.against_reference["w2"].max() < 0.08
-    assert (check.table["rhat"] < 1.02).all()

@@ -1,4 +1,4 @@
-"""Methods on sums for the shared parameters alone; every site then draws its own, without messages.
+"""Methods on sums for the shared parameters alone; every site then draws its own by itself.
 
 Where sites have few parameters of their own, each integrates these out of its potential (see
 `solvers.marginal`), and the potentials of what is left sum to that of the marginal posterior of the
