@@ -119,7 +119,7 @@ def test_more_nodes_tell_the_error_of_few(monkeypatch):
             true = max(abs(few.potential(x) - exact.potential(x)) for x in points)
             assert error == pytest.approx(true, rel=0.5)
         monkeypatch.setattr(marginal, "SMALL_ERROR", 0.5 * found[0])
-        assert marginal.chosen_nodes(problem, gossip, points) == 9
+        assert marginal.surveyed(problem, gossip, points) == (9, problem.num_rows.sum())
     assert found[1] < 0.1 * found[0]
 
 

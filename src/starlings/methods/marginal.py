@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +51,13 @@ POINTS = 64
 FAR = 1000.0
 """What counts as the error of a site where a potential is not finite, in nats."""
 KIND = "differences between two quadratures at draws"
+ROWS = "numbers of rows, and of entries of each kind"
 """What an agent puts into the sums, in the account of what leaves a site."""
+MOST_EVALUATIONS = 1e10
+"""Rows times nodes times points at which one process evaluates a density, at most, where the agents
+choose the method: minutes of a processor. Beyond it network rounds are not worth what they save."""
+GRADIENTS = 3
+"""Evaluations that a gradient costs."""
 
 
 def can_integrate(problem: Problem) -> bool:
@@ -76,11 +82,24 @@ def integrated(problem: Problem, nodes: int) -> Problem:
     return problem.without_local(Integral(problem.num_local, problem.log_local_prior, nodes, most))
 
 
-def chosen_nodes(problem: Problem, gossip: Gossip, points: np.ndarray) -> int:
-    """The fewest nodes whose error at points x (point, shared) is small, by one sum."""
+class Survey(NamedTuple):
+    """What all sites agree on before they integrate."""
+
+    nodes: int
+    """The fewest nodes in each dimension whose error is small."""
+    rows: int
+    """The rows of all sites."""
+
+
+def surveyed(problem: Problem, gossip: Gossip, points: np.ndarray) -> Survey:
+    """Choose the nodes by their errors at points x (point, shared), and count rows, by one sum."""
     numbers = NODES[problem.num_local]
-    errors = quadrature_errors(problem, gossip, points, numbers[:-1], numbers[-1])
-    return next((n for n, e in zip(numbers, errors, strict=False) if e <= SMALL_ERROR), numbers[-1])
+    own = _differences(problem, gossip, points, numbers[:-1], numbers[-1])
+    parts = np.column_stack([*own, problem.num_rows])
+    total = gossip.sum(parts, {KIND: parts.shape[1] - 1, ROWS: 1})[0]
+    errors = [np.abs(part).max() for part in np.split(total[:-1], len(own))]
+    small = (n for n, e in zip(numbers, errors, strict=False) if e <= SMALL_ERROR)
+    return Survey(next(small, numbers[-1]), round(total[-1]))
 
 
 def quadrature_error(problem: Problem, gossip: Gossip, points: np.ndarray, nodes: int) -> float:
@@ -100,10 +119,17 @@ def quadrature_errors(
     problem: Problem, gossip: Gossip, points: np.ndarray, numbers: Sequence[int], more: int
 ) -> list[float]:
     """The largest difference of the summed potential between numbers of nodes, and `more` nodes."""
-    best = _potentials(problem, gossip, points, more)
-    own = [_bounded(_potentials(problem, gossip, points, n) - best) for n in numbers]
+    own = _differences(problem, gossip, points, numbers, more)
     total = gossip.sum(np.concatenate(own, axis=1), KIND)[0]
     return [float(np.abs(part).max()) for part in np.split(total, len(numbers))]
+
+
+def _differences(
+    problem: Problem, gossip: Gossip, points: np.ndarray, numbers: Sequence[int], more: int
+) -> list[np.ndarray]:
+    """The differences of the local agents' potentials, (agent, point), for each number of nodes."""
+    best = _potentials(problem, gossip, points, more)
+    return [_bounded(_potentials(problem, gossip, points, n) - best) for n in numbers]
 
 
 def _bounded(difference: np.ndarray) -> np.ndarray:

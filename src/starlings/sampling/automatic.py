@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import jax
 
 from starlings.methods.batches import CANDIDATES_PER_DRAW, may_go_on
-from starlings.methods.marginal import can_integrate
+from starlings.methods.lockstep import CHAINS
+from starlings.methods.marginal import GRADIENTS, can_integrate
 from starlings.methods.prediction import FAR_ROUNDS, Prediction
 from starlings.methods.weights import WeightedCandidates
 from starlings.results.gather import Run
@@ -22,7 +23,12 @@ from starlings.runtime.maskable import is_maskable
 from starlings.runtime.unreliable import check_links
 from starlings.samplers import DADMMS
 from starlings.sampling.by_hmc import run_hmc
-from starlings.sampling.by_quadrature import choose_nodes, error_at_candidates, is_exact_enough
+from starlings.sampling.by_quadrature import (
+    choose_nodes,
+    error_at_candidates,
+    is_affordable,
+    is_exact_enough,
+)
 from starlings.sampling.by_weights import draw_candidates, run_weights
 from starlings.sampling.on_sums import SumsRun
 from starlings.sampling.request import Request
@@ -86,7 +92,9 @@ def _chosen(run: SumsRun) -> str:
 
     def is_weights(found: WeightedCandidates) -> bool:
         is_over = bool(found.sizes) and not may_go_on(found, run.request.wanted)
-        return not is_over and prediction.cheapest(found) == "weights"
+        at_least = max(2 * len(found.points), CANDIDATES_PER_DRAW * run.request.wanted)
+        is_cheapest = prediction.cheapest(found) == "weights"
+        return not is_over and is_affordable(run, at_least) and is_cheapest
 
     if run.candidates.sizes or is_weights(run.candidates):
         draw_candidates(run, is_weights)
@@ -96,8 +104,8 @@ def _chosen(run: SumsRun) -> str:
     else:
         method = prediction.cheapest(run.candidates, besides="weights")
     if is_local:
-        method = _of_local(run, method)
-        rounds = {"weights": rounds["weights"], "marginal-hmc": rounds["hmc"]}
+        method = _of_local(run, method, prediction)
+        rounds = {"weights": rounds["weights"], method: rounds.get(method, rounds["hmc"])}
     run.choice |= {"method": method, "predicted": _recorded(rounds)}
     run.progress.print_status(_explained(run, method))
     return method
@@ -108,14 +116,18 @@ def _has_choice(request: Request) -> bool:
     return not request.problem.num_local or can_integrate(request.problem)
 
 
-def _of_local(run: SumsRun, method: str) -> str:
-    """The method for a problem whose local parameters were integrated out: "hmc" if they cannot be.
+def _of_local(run: SumsRun, method: str, prediction: Prediction) -> str:
+    """The method for a problem whose local parameters may be integrated out.
 
-    That is HMC of all parameters together.
+    That is HMC of all parameters together, if they cannot be, or only at too many evaluations.
     """
-    if not is_exact_enough(error_at_candidates(run)):
+    if run.candidates.sizes and not is_exact_enough(error_at_candidates(run)):
         return "hmc"
-    return method if method == "weights" else "marginal-hmc"
+    if method == "weights":
+        return method
+    sums = prediction.hmc() / max(1, prediction.rounds_per_sum)
+    chains = CHAINS if run.request.chains is None else run.request.chains
+    return "marginal-hmc" if is_affordable(run, GRADIENTS * sums * chains) else "hmc"
 
 
 def _prediction(run: SumsRun) -> Prediction:

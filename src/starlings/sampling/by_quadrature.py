@@ -11,12 +11,13 @@ from starlings.methods.hierarchical import HierarchicalChains
 from starlings.methods.hmc import SummedChains
 from starlings.methods.marginal import (
     LARGEST_ERROR,
+    MOST_EVALUATIONS,
     POINTS,
     MarginalChains,
     OwnDraws,
     can_integrate,
-    chosen_nodes,
     quadrature_error,
+    surveyed,
 )
 from starlings.methods.proposal import Proposal
 from starlings.methods.resampling import systematic
@@ -30,8 +31,17 @@ def choose_nodes(run: SumsRun) -> None:
         return
     near = Proposal(np.zeros(problem.num_shared), np.eye(problem.num_shared), heavy_share=0.0)
     points = run.unscaled(near.candidates(POINTS, 0))
-    run.choice["nodes"] = chosen_nodes(problem, run.gossip, points)
+    run.choice |= surveyed(problem, run.gossip, points)._asdict()
     run.save()
+
+
+def is_affordable(run: SumsRun, points: float) -> bool:
+    """Whether potentials can be integrated at so many points within minutes, at every process."""
+    problem = run.request.problem
+    if not problem.num_local:
+        return True
+    evaluations = points * run.choice["rows"] * run.nodes**problem.num_local
+    return evaluations <= MOST_EVALUATIONS * run.request.network.communicator.size
 
 
 def record_candidates(run: SumsRun, positions: np.ndarray) -> None:
