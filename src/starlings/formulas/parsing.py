@@ -167,7 +167,9 @@ def _parsed(text: str) -> Any:
     from formulaic.errors import FormulaParsingError
 
     if text.strip() == ".":
-        raise FormulaError("`formula` has '.' for all columns; name those that explain the outcome.")
+        raise FormulaError(
+            "`formula` has '.' for all columns; name those that explain the outcome."
+        )
     if any(int(power[:3]) > MOST_TOGETHER for power in POWERS.findall(_without_calls(text))):
         raise FormulaError(
             f"`formula` has a power of terms above {MOST_TOGETHER}, got {text!r}. A power of a "

@@ -185,7 +185,10 @@ class RandomEffects:
             return {**shown, **({} if derived is None else derived(p)), **self.derived(p)}
 
         axes = ("correlation_site_dim_0", "correlation_site_dim_1") if self.has_correlations else ()
-        dims, coords = ({"correlation_site": axes} if axes else {}), dict.fromkeys(axes, self.labels)
+        dims, coords = (
+            ({"correlation_site": axes} if axes else {}),
+            dict.fromkeys(axes, self.labels),
+        )
         labels = {"site_effect": self.labels}
         return problem.with_report(Report(saved, labels, dims=dims, coords=coords))
 
