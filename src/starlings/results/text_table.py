@@ -15,8 +15,8 @@ NAMES_HEADING = "parameter"
 MAX_PLAIN, MIN_PLAIN = 1e7, 1e-6
 """Numbers beyond these sizes are written with an exponent."""
 MIN_FINE, MAX_FINE = 1e-3, 1e12
-"""Numbers with an sd that small, such as ratios near 1, have all digits from this size on, and up to
-so many sd."""
+"""Numbers with an sd that small, such as ratios near 1, have all digits from this size on, and up
+to so many sd."""
 
 
 class Column(NamedTuple):
