@@ -109,9 +109,7 @@ def test_a_contrast_of_probabilities_is_averaged_over_the_rows_for_every_draw(be
 
 def test_what_cannot_be_predicted_says_why(beta):
     result = of(beta, "Bernoulli")
-    with pytest.raises(
-        ValueError, match=r"the new rows .* 'smoker' is missing. Did you mean 'smok"
-    ):
+    with pytest.raises(ValueError, match=r"new rows .* 'smoker' is missing. Did you mean 'smo"):
         result.predict({"age": [1.0], "smoke": [1]})
     with pytest.raises(ValueError, match="finite numbers in the column 'age'"):
         result.predict({"age": np.nan, "smoker": 1})
