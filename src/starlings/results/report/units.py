@@ -10,7 +10,7 @@ import math
 
 import pandas as pd
 
-from starlings.results.answers.intervals import is_quantile
+from starlings.results.intervals import is_quantile
 
 SMALLEST, LARGEST = 0.002, 0.2
 """The largest end of an interval, in absolute value, that is too small to be read, and that of one
