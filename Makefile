@@ -15,7 +15,7 @@ demo: $(STAMP)
 rehearsal: $(STAMP)
 	$(BIN)/python -m starlings.research.rehearsal
 
-# The quick suite: every kind of test, in two or three minutes on two cores. The first run compiles
+# The quick suite: every kind of test, in about four minutes on two cores. The first run compiles
 # everything, and takes longer.
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal $(TESTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,8 @@ from starlings.errors import CandidateError, InterruptedWarning, LocalParameters
 from starlings.methods import marginal
 from starlings.methods.marginal import OwnDraws, integrated, quadrature_error
 from starlings.network.gossip import Gossip
-from starlings.sampling import by_weights
+from starlings.sampling import by_quadrature, by_weights
+from starlings.sampling.by_quadrature import is_affordable
 from starlings.solvers.marginal import MarginalAgent
 from tests.local.problems import (
     LOCAL_SD,
@@ -273,6 +275,21 @@ with Cluster() as cluster:
 
 
 # Choices and refusals
+
+
+def test_integrals_are_made_as_long_as_they_take_minutes():
+    network = SimpleNamespace(communicator=SimpleNamespace(size=2))
+    asked = SimpleNamespace(problem=SimpleNamespace(num_local=2), network=network)
+    found = SimpleNamespace(request=asked, choice={"rows": 1000}, nodes=5)
+    most = 2 * marginal.MOST_EVALUATIONS / (1000 * 5**2)
+    assert is_affordable(found, 0.999 * most)
+    assert not is_affordable(found, 1.001 * most)
+
+
+@pytest.mark.slow
+def test_integrals_that_would_take_long_are_left_to_joint_hmc(monkeypatch):
+    monkeypatch.setattr(by_quadrature, "MOST_EVALUATIONS", 0)
+    assert run(method="auto", draws=2, chains=4).attrs["method"] == "hmc"
 
 
 @pytest.mark.slow
